@@ -1,0 +1,57 @@
+// What enters the walk: a subject is one set of inputs with one truth and the candidates that are judged on it.
+// Generated cases, golden files and recordings differ in nothing but these functions.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/registry.hpp"
+
+namespace parity {
+
+// What came out of a launch (or out of a file), with what the launch itself could see.
+struct Observed {
+  Tensors tensors = {};
+  bool inputs_unchanged = true;
+  bool saved_unchanged = true;    // saved tensors, between forward and backward
+  bool canaries_whole = true;
+  std::int64_t unwritten = 0;     // bytes of outputs that nobody wrote
+  std::vector<std::string> complaints = {};  // one sentence each: which tensor, which offset
+  double kernel_ms = 0;
+  bool repeated = false;          // launched again with the same inputs
+  std::vector<BitDifference> repeat_differences = {};
+};
+
+struct Candidate {
+  std::string name = {};    // "kda.chunked_f32", "recording.fla_0_6_0", "reference"
+  Options options = {};
+  Contract contract = {};
+  std::string fault = {};        // a mutant: the id of its fault
+  bool expect_fail = false;      // known to be damaged
+  std::string unsupported = {};  // why it does not take this subject here; "" = it does
+  std::string environment = {};
+  bool hw_verified = false;      // its own target executes it in this run
+  bool stored = false;           // nothing is launched: results come from a file
+  std::function<Observed(const Case&, const Tensors& inputs)> run = {};
+};
+
+struct Subject {
+  Case problem = {};
+  Check check = Check::Parity;
+  Direction direction = Direction::Both;
+  std::function<Tensors()> inputs = {};
+  std::function<Expected(const Tensors& inputs)> truth = {};
+  std::function<Bound(const Contract&, const TensorSpec&)> bound = {};  // default: the registry's
+  bool judge_base = true;     // false: golden verify, where bound alone decides (no noise floor, no trivial candidates)
+  std::vector<Candidate> candidates = {};
+};
+
+// The subject of one generated case, with every kernel of its op whose name matches the glob.
+Subject subject_of(const Case&, std::string_view kernels = "*");
+// A kernel as a candidate: poisons, canaries, digests, repeat (launch.cpp). `fault` switches a fault on.
+Candidate candidate_of(const KernelDef&, const Options&, const Case&, std::string_view fault = {});
+// The op's base, with a fault switched on, as a candidate.
+Candidate base_candidate(const OpDef&, const Contract&, std::string_view fault);
+
+}  // namespace parity

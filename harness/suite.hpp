@@ -1,0 +1,73 @@
+// Many subjects: order, isolation in forked children, time and memory limits, resuming (run_suite.cpp, worker.cpp).
+//
+// For each subject a child computes inputs, truth and bases once and forks a grandchild for each candidate; finished
+// records come back through a pipe (wire.cpp). A crash, a hang, exhausted memory or an exit costs its candidate only.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/record.hpp"
+#include "harness/source.hpp"
+
+namespace parity {
+
+struct SuiteOptions {
+  int jobs = 0;                    // subjects at a time; 0: one per core
+  double timeout_s = 60;           // per candidate, and per truth of a subject
+  std::int64_t memory_bytes = 8LL << 30;  // address space of a child
+  int repeat = 1;                  // launches per candidate; 2 shows nondeterminism
+  bool isolate = true;             // false: everything in this process (debuggers, sanitizers)
+  bool details = true;             // profiles and histograms for the page
+  Direction direction = Direction::Both;
+  std::set<std::string> finished = {};  // ids (with kernel, direction, check) that --resume skips: record_key
+  std::string torch_library = {};  // path of libparity_torch.so; empty: beside the executable
+};
+
+// (id, direction, check)
+std::string record_key(const CaseRecord&);
+
+struct Progress {
+  std::int64_t done = 0, total = 0;
+  std::string current = {};
+  double seconds_left = 0;
+};
+
+using Sink = std::function<void(const CaseRecord&)>;
+using ShowProgress = std::function<void(const Progress&)>;
+
+struct SuiteResult {
+  Counts counts = {};
+  double wall_ms = 0;
+  int exit = 4;  // nothing ran
+};
+
+// Records reach the sink in the order of subjects and candidates, each before the next is awaited.
+SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const Sink&, const ShowProgress& = {});
+
+// Exit code of a set of finished records; `nothing ran` is 4. Damaged candidates count by interface.md §5.
+int exit_of(const Counts&);
+void count(Counts&, const CaseRecord&);
+
+// The pipe between processes.
+std::string to_wire(const CaseRecord&);
+CaseRecord from_wire(std::string_view);
+
+// Kill table and false alarms (mutate.cpp).
+struct MutateOptions {
+  SuiteOptions suite = {};
+  Lane lane = Lane::Smoke;
+  std::string only = "*";       // glob over ids or mutant names
+  std::int64_t clean_minimum = 1000;  // clean variants judged, at least
+};
+struct MutationReport {
+  std::vector<MutantRecord> mutants = {};
+  MutationSummary summary = {};
+  std::vector<std::string> false_alarm_ids = {};
+  int exit = 4;
+};
+MutationReport mutate(const MutateOptions&, const ShowProgress& = {});
+
+}  // namespace parity
