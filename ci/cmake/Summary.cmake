@@ -1,0 +1,29 @@
+# What this build has and what it leaves out, in the words of `parity show`: what is left out is `unsupported` when it is asked for.
+
+function(parity_line what has reason)
+  if(has)
+    message(STATUS "parity: ${what}: ${reason}")
+  else()
+    message(STATUS "parity: without ${what}: ${reason}")
+  endif()
+endfunction()
+
+if(PARITY_HAS_CUDA)
+  set(PARITY_CUDA_REASON "nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
+endif()
+parity_line("CUDA kernels" ${PARITY_HAS_CUDA} "${PARITY_CUDA_REASON}")
+
+if(PARITY_HAS_TORCH AND LibTorch_CUDA)
+  set(torch_reason "${LibTorch_VERSION} in ${LibTorch_FOLDER}, on CPU and GPU")
+elseif(PARITY_HAS_TORCH)
+  set(torch_reason "${LibTorch_VERSION} in ${LibTorch_FOLDER}, on the CPU")
+elseif(PARITY_TORCH)
+  set(torch_reason "2.11.0 not found (ci/setup fetches it)")
+else()
+  set(torch_reason "switched off (PARITY_TORCH=OFF)")
+endif()
+parity_line("LibTorch" ${PARITY_HAS_TORCH} "${torch_reason}")
+
+if(NOT GTest_FOUND)
+  parity_line("unit tests" OFF "GoogleTest not found (ci/setup installs it)")
+endif()
