@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/numeric/philox.hpp"
 #include "harness/shape.hpp"
 #include "harness/tensor.hpp"
 
 namespace parity {
+
+struct Rng;  // numeric/philox.hpp
 
 enum class Lane : std::uint8_t { Smoke, Full, Sweep, Long };  // Full contains Smoke; Sweep is Full with rotating seeds
 enum class Check : std::uint8_t { Parity, Bitwise, Exact, Recording, Golden, Sharded, Drift };

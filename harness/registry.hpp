@@ -73,6 +73,8 @@ struct OpDef {
   std::vector<std::string_view> sources = {};  // where the formula comes from
   std::vector<TensorSpec> (*inputs)(const Case&) = nullptr;   // cotangents last, where the case has a backward
   std::vector<TensorSpec> (*outputs)(const Case&) = nullptr;  // outputs, states, then gradients
+  // Fills a tensor that follows from the sizes (cu_seqlens of a packed batch) and says whether it did.
+  bool (*derive)(const Case&, Tensor&) = nullptr;
   std::string (*refuses)(const Case&) = nullptr;              // why the op has no such case; "" = it has
   // Truth and magnitude companion in fp64 on the exact stored values; gradients only where asked for.
   Expected (*reference)(const Case&, const Tensors& inputs, bool gradients) = nullptr;
