@@ -1,8 +1,7 @@
-# Sourced by the scripts of ci/: where things are, and how a step reports.
+# Sourced by the scripts of ci/: where things are, how a step reports, how a preset is built.
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build=${PARITY_BUILD:-$root/build}
 cache=${PARITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/parity}
 cores=$(nproc)
 
@@ -21,4 +20,24 @@ quiet() {
     die "failed ($rc): $*"
   fi
   rm -f "$log"
+}
+
+build_folder() { # PRESET
+  case $1 in
+    release | ci) say "$root/build" ;;
+    *) say "$root/build/$1" ;;
+  esac
+}
+
+# make_build PRESET: configures and builds it. PARITY_TORCH=OFF and PARITY_CUDA=OFF of the environment make the optimised build smaller.
+make_build() {
+  local preset=$1 folder options=()
+  folder=$(build_folder "$preset")
+  case $preset in
+    release | ci) options=("-DPARITY_TORCH=${PARITY_TORCH:-ON}" "-DPARITY_CUDA=${PARITY_CUDA:-ON}") ;;
+  esac
+  cd "$root"
+  quiet "configuring $folder" cmake --preset "$preset" "${options[@]}"
+  sed 's/^/  /' "$folder/summary.txt"
+  cmake --build "$folder" --parallel "$cores"
 }

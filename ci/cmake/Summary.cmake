@@ -1,11 +1,15 @@
-# What this build has and what it leaves out, in the words of `parity show`: what is left out is `unsupported` when it is asked for.
+# What this build has and what it leaves out; kept in <build>/summary.txt too. What is left out is `unsupported` when it is asked for.
+
+file(WRITE ${CMAKE_BINARY_DIR}/summary.txt "")
 
 function(parity_line what has reason)
   if(has)
-    message(STATUS "parity: ${what}: ${reason}")
+    set(line "with ${what}: ${reason}")
   else()
-    message(STATUS "parity: without ${what}: ${reason}")
+    set(line "without ${what}: ${reason}")
   endif()
+  message(STATUS "parity ${line}")
+  file(APPEND ${CMAKE_BINARY_DIR}/summary.txt "${line}\n")
 endfunction()
 
 if(PARITY_HAS_CUDA)
