@@ -1,6 +1,7 @@
 #include "harness/registry.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "harness/failure.hpp"
 #include "harness/text.hpp"
@@ -9,7 +10,9 @@ namespace parity {
 namespace {
 
 struct Store {
-  Registry registry = {};
+  std::unique_ptr<Registry> current = std::make_unique<Registry>();
+  // What was handed out before a library registered more stays where it is: cases and candidates point into it.
+  std::vector<std::unique_ptr<Registry>> retired = {};
   bool sorted = false;
 };
 
@@ -21,8 +24,13 @@ Store& store() {
 
 template <class T>
 void add(std::vector<T> Registry::*list, T&& item) {
-  (store().registry.*list).push_back(std::move(item));
-  store().sorted = false;
+  Store& s = store();
+  if (s.sorted) {
+    s.retired.push_back(std::move(s.current));
+    s.current = std::make_unique<Registry>(*s.retired.back());
+    s.sorted = false;
+  }
+  (s.current.get()->*list).push_back(std::move(item));
 }
 
 }  // namespace
@@ -37,7 +45,7 @@ Register::Register(Waiver def) { add(&Registry::waivers, std::move(def)); }
 const Registry& registry() {
   Store& s = store();
   if (!s.sorted) {
-    Registry& r = s.registry;
+    Registry& r = *s.current;
     std::ranges::sort(r.ops, {}, &OpDef::name);
     std::ranges::sort(r.kernels, {}, &KernelDef::name);
     // Sets have no name: first by op, then by what they say; equal ones are a finding of `parity check`.
@@ -47,7 +55,7 @@ const Registry& registry() {
     std::ranges::sort(r.waivers, {}, &Waiver::id);
     s.sorted = true;
   }
-  return s.registry;
+  return *s.current;
 }
 
 namespace {

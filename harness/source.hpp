@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,18 @@ struct Observed {
   std::int64_t unwritten = 0;     // bytes of outputs that nobody wrote
   std::vector<std::string> complaints = {};  // one sentence each: which tensor, which offset
   double kernel_ms = 0;
-  bool repeated = false;          // launched again with the same inputs
-  std::vector<BitDifference> repeat_differences = {};
+  std::string refused = {};       // the candidate refuses these inputs, and why
+};
+
+// Kernel threads of a launch: fixed, so that no result depends on the machine, and more than one, so that a wrong
+// partition of the work shows everywhere.
+inline constexpr int kLaunchThreads = 2;
+
+struct RunRequest {
+  const Case& problem;
+  const Tensors& inputs;  // with the cotangents, where the direction has a backward
+  Direction direction = Direction::Both;
+  int threads = kLaunchThreads;
 };
 
 struct Candidate {
@@ -33,7 +44,9 @@ struct Candidate {
   std::string environment = {};
   bool hw_verified = false;      // its own target executes it in this run
   bool stored = false;           // nothing is launched: results come from a file
-  std::function<Observed(const Case&, const Tensors& inputs)> run = {};
+  bool backward = true;          // false: forward only
+  const KernelDef* kernel = nullptr;  // that it launches, where there is one
+  std::function<Observed(const RunRequest&)> run = {};
 };
 
 struct Subject {
@@ -47,11 +60,19 @@ struct Subject {
   std::vector<Candidate> candidates = {};
 };
 
-// The subject of one generated case, with every kernel of its op whose name matches the glob.
+// The subject of one generated case, with every kernel of its op whose name matches the glob and whose contract takes the
+// dtype (a kernel that is named in full and does not take it is a candidate that says why).
 Subject subject_of(const Case&, std::string_view kernels = "*");
-// A kernel as a candidate: poisons, canaries, digests, repeat (launch.cpp). `fault` switches a fault on.
+// What an id with "@kernel[options]" names: that candidate alone.
+Subject subject_of(const Case&, std::string_view kernel, const Options& kernel_options);
+// A kernel as a candidate: poisons, canaries, digests (launch.cpp). `fault` switches a fault on.
 Candidate candidate_of(const KernelDef&, const Options&, const Case&, std::string_view fault = {});
-// The op's base, with a fault switched on, as a candidate.
-Candidate base_candidate(const OpDef&, const Contract&, std::string_view fault);
+// The op's base as a candidate "<op>.base": with a fault switched on, or as a variation that the noise floor has not seen.
+Candidate base_candidate(const OpDef&, const Contract&, std::string_view fault, int variation = 0);
+
+// The direction in which this candidate answers this subject, Both narrowed to what there is; nothing where it has none.
+std::optional<Direction> direction_of(const Subject&, const Candidate&);
+// Whether a tensor of this role is an answer of that direction.
+bool answers(Role, Direction);
 
 }  // namespace parity

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,15 +42,29 @@ using ShowProgress = std::function<void(const Progress&)>;
 struct SuiteResult {
   Counts counts = {};
   double wall_ms = 0;
-  int exit = 4;  // nothing ran
+  int exit = 4;         // nothing ran
+  int interrupted = 0;  // the signal that ended it, where the caller handles SIGINT or SIGTERM itself
 };
 
 // Records reach the sink in the order of subjects and candidates, each before the next is awaited.
 SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const Sink&, const ShowProgress& = {});
 
-// Exit code of a set of finished records; `nothing ran` is 4. Damaged candidates count by interface.md §5.
-int exit_of(const Counts&);
-void count(Counts&, const CaseRecord&);
+// Counts of a set of finished records and its exit code. Nothing ran, or everything is unsupported: 4. An error of the
+// harness is 2, any other 3. Candidates that are known to be damaged: each must fail in at least one case (else 4), and
+// its failures are counted as expected.
+class Tally {
+ public:
+  void add(const CaseRecord&);
+  const Counts& counts() const { return counts_; }
+  int exit() const;
+  std::vector<std::string> undetected() const;  // damaged candidates that failed nowhere
+
+ private:
+  Counts counts_ = {};
+  std::int64_t harness_errors_ = 0;
+  std::map<std::string, bool> damaged_ = {};  // candidate -> failed somewhere
+};
+int exit_of(const Counts&);  // where only the counts are left: errors are infrastructure
 
 // The pipe between processes.
 std::string to_wire(const CaseRecord&);

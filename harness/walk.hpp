@@ -45,6 +45,7 @@ std::vector<std::string> vacuity(const Subject&, const OpDef*, const Contract&, 
                                  const Base&);
 
 // The walk of one candidate on a subject whose truth is known (run_case.cpp). Never throws: trouble is Status::Error.
+// Its determinism claims enter the views of each tensor as "determinism" before judge(record) looks at them.
 struct Known {
   const Tensors& inputs;
   const Expected& expected;
@@ -52,6 +53,13 @@ struct Known {
   std::vector<std::string> vacuous = {};
   Times times = {};
 };
-CaseRecord run_case(const Subject&, const Candidate&, const Known&);
+struct WalkOptions {
+  int repeat = 1;       // launches; from 2 on the results are compared bit for bit
+  bool details = true;  // profiles and histograms for the page
+  bool waive = true;    // known failures become `waived`
+};
+CaseRecord run_case(const Subject&, const Candidate&, const Known&, const WalkOptions& = {});
+// The record of a candidate before anything ran: the parts of its id, contract, repro.
+CaseRecord blank_record(const Subject&, const Candidate&);
 
 }  // namespace parity
