@@ -1,0 +1,4 @@
+#include "harness/numeric/pair_stats_block.hpp"
+namespace parity::pair_detail {
+BlockFunction avx2_block(Dtype) { return nullptr; }
+}  // namespace parity::pair_detail

@@ -1,0 +1,59 @@
+// Between the driver of pair_stats and the code that runs over one block: internal to
+// harness/numeric.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "harness/dtype.hpp"
+#include "harness/numeric/pair_stats.hpp"
+
+namespace parity::pair_detail {
+
+inline constexpr int kLanes = 16;
+inline constexpr int kBlock =
+    4096;  // elements: 16 KiB of f32, so that a pair stays in the first-level cache
+
+struct BlockSums {
+  double sq_diff = 0, sq_a = 0, sq_b = 0, dot = 0, diff = 0, abs_diff = 0;
+};
+
+// Sixteen partial sums of each kind, as they stand after the last row of a block.
+struct LaneSums {
+  alignas(64) double sq_diff[kLanes] = {};
+  alignas(64) double sq_a[kLanes] = {};
+  alignas(64) double sq_b[kLanes] = {};
+  alignas(64) double dot[kLanes] = {};
+  alignas(64) double diff[kLanes] = {};
+  alignas(64) double abs_diff[kLanes] = {};
+};
+
+// What one thread gathers over its run of blocks; integers and maxima, so that no order shows.
+struct Tally {
+  PairStats stats = {};                     // all but the sums
+  std::uint64_t ulp_low = 0, ulp_high = 0;  // sum of the distances, 128 bits
+  bool careful =
+      false;  // the last block held an infinity or NaN: take the path that looks for them at once
+
+  void add_ulp(std::uint64_t distance) {
+    ulp_low += distance;
+    ulp_high += static_cast<std::uint64_t>(ulp_low < distance);
+  }
+};
+
+// Elements [first, first + count) of both tensors, count <= kBlock and first a multiple of it.
+using BlockFunction = BlockSums (*)(const std::byte* want, const std::byte* got, std::int64_t first,
+                                    int count, Tally& tally);
+
+[[nodiscard]] BlockFunction plain_block(Dtype dtype);
+// For whole blocks; nullptr: not for this format, or not built in.
+[[nodiscard]] BlockFunction avx2_block(Dtype dtype);
+[[nodiscard]] BlockFunction avx512_block(Dtype dtype);
+
+[[nodiscard]] BlockSums fold(const LaneSums& lanes);
+
+// pair_stats with the code of one's choice for whole blocks.
+[[nodiscard]] PairStats run_blocks(Dtype dtype, BlockFunction whole, const std::byte* want,
+                                   const std::byte* got, std::int64_t elements, int threads);
+
+}  // namespace parity::pair_detail
