@@ -70,7 +70,11 @@ double Options::real(std::string_view name, double otherwise) const {
 }
 
 std::string Case::id() const {
-  if (!recorded.empty()) return op + "/" + recorded;
+  if (!recorded.empty()) {
+    std::string text = op + "/" + recorded;
+    if (!sizes.list().empty()) text += "/" + sizes.str() + "/" + std::string(parity::name(dtype)) + "/recorded";
+    return text;
+  }
   std::string text = op + "/" + sizes.str() + "/" + std::string(parity::name(dtype)) + "/" + fill;
   if (!options.empty()) text += "/" + options.str();
   return text + "/s" + std::to_string(seed);
@@ -103,11 +107,21 @@ ParsedId parse_id(std::string_view id) {
   }
   const std::vector<std::string> parts = split(rest, '/');
   Case& c = parsed.problem;
-  if (parts.size() == 2) {  // op/<file stem>:<case>
-    if (parts[1].find(':') == std::string::npos) throw refuse("two parts, and the second is no recorded case");
-    c.op = parts[0];
-    c.recorded = parts[1];
-    return parsed;
+  if (parts.size() >= 2 && parts[1].find(':') != std::string::npos) {  // op/<file stem>:<case>[/sizes/dtype/recorded]
+    if (parts.size() == 2 || parts.size() >= 5) {
+      // The case's own name may hold '/': a quantiser's chain and its case.
+      const std::size_t tail = parts.size() == 2 ? 0 : 3;
+      c.op = parts[0];
+      c.fill = "recorded";
+      for (std::size_t i = 1; i + tail < parts.size(); ++i) c.recorded += (i > 1 ? "/" : "") + parts[i];
+      if (tail > 0) {
+        if (parts.back() != "recorded") throw refuse("'" + parts.back() + "' is not 'recorded'");
+        c.sizes = Sizes::parse(parts[parts.size() - 3]);
+        c.dtype = parse_dtype(parts[parts.size() - 2]);
+      }
+      return parsed;
+    }
+    throw refuse("a recorded case is op/<file>:<case>/sizes/dtype/recorded");
   }
   if (parts.size() != 5 && parts.size() != 6)
     throw refuse(std::to_string(parts.size()) + " parts between '/', not 5 or 6");

@@ -1,0 +1,84 @@
+#include "golden/digest.hpp"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "harness/failure.hpp"
+
+namespace parity::golden {
+namespace {
+
+std::string hex(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string xxh3_hex(std::span<const std::byte> bytes) {
+  XXH64_canonical_t canonical;
+  XXH64_canonicalFromHash(&canonical, XXH3_64bits(bytes.data(), bytes.size()));
+  return hex(canonical.digest);
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1)
+    throw Failure("SHA-256 failed");
+  return hex(std::span(digest).first(length));
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw UsageError(path.string() + ": cannot be opened");
+  struct stat status {};
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(fd);
+    throw UsageError(path.string() + ": not a regular file");
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ > 0) {
+    void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    close(fd);
+    if (mapped == MAP_FAILED) throw UsageError(path.string() + ": cannot be mapped");
+    data_ = static_cast<const std::byte*>(mapped);
+  } else {
+    close(fd);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::vector<std::string> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes) {
+  const std::size_t count = (bytes.size() + block_bytes - 1) / block_bytes;
+  std::vector<std::string> digests(count);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++)
+      digests[i] = xxh3_hex(bytes.subspan(i * block_bytes, std::min(block_bytes, bytes.size() - i * block_bytes)));
+  };
+  const std::size_t threads = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / 8 + 1);
+  std::vector<std::jthread> pool;
+  for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+  return digests;
+}
+
+}  // namespace parity::golden
