@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "harness/failure.hpp"
+#include "harness/text.hpp"
 
 namespace parity::h5 {
 namespace {
@@ -25,12 +25,6 @@ void quiet() {
     return true;
   }();
   static_cast<void>(once);
-}
-
-std::string shortest(double value) {
-  std::array<char, 64> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} ? std::string(text.data(), end) : "nan";
 }
 
 std::string trimmed(std::string text) {

@@ -1,6 +1,7 @@
 #include "harness/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <numeric>
 
@@ -65,6 +66,13 @@ double to_real(std::string_view text, std::string_view what) {
   if (error != std::errc{} || end != text.data() + text.size())
     throw UsageError(std::string(what) + ": '" + std::string(text) + "' is not a number");
   return value;
+}
+
+std::string shortest(double value) {
+  std::array<char, 64> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) throw Failure("a double does not fit 64 characters");
+  return std::string(text.data(), end);
 }
 
 }  // namespace parity

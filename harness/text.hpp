@@ -15,5 +15,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 // Whole text as a number, or Failure naming `what`.
 std::int64_t to_integer(std::string_view text, std::string_view what);
 double to_real(std::string_view text, std::string_view what);
+// Shortest text that reads back as the same double; "nan", "inf", "-inf".
+std::string shortest(double value);
 
 }  // namespace parity

@@ -1,0 +1,14 @@
+// Our own goldens: the layout of an independent one (inputs/, cotangents/, outputs/, grads/ hold what they hold there), and
+// besides scale/<path>, the attribute `floor` of each result, digests, and the case's id, by which it is found again.
+#pragma once
+
+#include <string>
+
+#include "harness/registry.hpp"
+
+namespace parity::golden {
+
+// The case that the id names, with the stored inputs. Not generated again: the stored bits count.
+ImportedCase import_own(const StoredCase& stored, const OpDef& op, const std::string& id);
+
+}  // namespace parity::golden
