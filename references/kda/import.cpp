@@ -105,7 +105,7 @@ std::string options_of(const StoredCase& stored, bool golden, Options& options) 
                             ? "neg"
                             : "sigmoid");
   if (flag(stored, "headwise_beta")) options.set("headwise", "1");
-  const double scale = real(stored, "scale", 0), usual = 1 / std::sqrt(real(stored, "K", 1));
+  const double scale = real(stored, "scale", 0), usual = std::pow(real(stored, "K", 1), -0.5);
   if (scale != 0 && scale != usual) options.set("scale", print(scale));
   if (has(stored, "inputs/initial_state")) options.set("h0", "1");
   if (has(stored, "cotangents/final_state")) options.set("dht", "1");

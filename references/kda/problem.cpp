@@ -99,7 +99,7 @@ Setup setup_of(const Case& c) {
   s.sigmoid = beta != "given";
   s.beta_scale = beta == "neg" ? 2 : 1;
   s.headwise = c.options.flag("headwise");
-  s.scale = c.options.real("scale", 1 / std::sqrt(static_cast<double>(s.K)));
+  s.scale = c.options.real("scale", std::pow(static_cast<double>(s.K), -0.5));
   s.h0 = c.options.flag("h0");
   s.dht = c.options.flag("dht");
   s.v_first = c.options.flag("vfirst");
