@@ -1,0 +1,23 @@
+// torchao's NVFP4 inference, one level.
+#include "references/chains/chain_b.hpp"
+
+namespace parity::quantize {
+namespace {
+
+Expected quantize(const Case& c, const Tensors& inputs, std::string_view fault) {
+  if (const std::string why = chain_b_refuses(c, inputs); !why.empty()) return {.refused = why};
+  const Defect defect = defect_of(fault);
+  return expected_of(chain_b_outputs(c), inputs, run_chain_b(c, inputs, false, defect), defect);
+}
+
+const Register chain{ChainDef{
+    .name = "nvfp4_torchao_b1",
+    .what = "chain B, one level: s = e4m3(clamp(bamax/6, 2^-6, 448)), enc = 1/s",
+    .quantize = quantize,
+    .outputs = chain_b_outputs,
+    .groups = {"nvfp4_torchao_B1"},
+    .faults = chain_b_faults(false),
+}};
+
+}  // namespace
+}  // namespace parity::quantize

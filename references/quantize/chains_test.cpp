@@ -1,0 +1,246 @@
+// The chains against known answers: a tensor, vectors at which chains part, the layout, corner values, and every defect.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "references/chains/chain_a.hpp"
+#include "references/chains/chain_b.hpp"
+#include "references/quantize/layout.hpp"
+
+namespace parity::quantize {
+namespace {
+
+float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+Case problem(std::string_view chain, std::int64_t rows, std::int64_t columns) {
+  Case c;
+  c.op = "quantize";
+  c.sizes = Sizes{{"M", rows, {}}, {"K", columns, {}}};
+  c.fill = "test";
+  c.options.set("chain", chain);
+  return c;
+}
+
+Tensors tensors(const Case& c, const std::vector<float>& values) {
+  const std::vector<double> wide(values.begin(), values.end());
+  Tensors inputs;
+  inputs.add(make_tensor(registry().op_or_throw("quantize").inputs(c).front(), wide));
+  return inputs;
+}
+
+Expected run(std::string_view chain, std::int64_t rows, const std::vector<float>& values,
+             const Options& options = {}, std::string_view fault = {}) {
+  Case c = problem(chain, rows, static_cast<std::int64_t>(values.size()) / rows);
+  for (const auto& [name, value] : options.map()) c.options.set(name, value);
+  return registry().chain(chain)->quantize(c, tensors(c, values), fault);
+}
+
+std::vector<int> bytes_of(const Expected& expected, std::string_view name) {
+  std::vector<int> bytes;
+  for (const std::byte b : expected.find(name)->bits) bytes.push_back(std::to_integer<int>(b));
+  return bytes;
+}
+
+float f(int i) { return static_cast<float>((37 * i + 11) % 64 - 32) / 8; }
+
+// 1.5 decades of scales, a zero block and a tiny one.
+std::vector<float> known_tensor() {
+  std::vector<float> x(96, 0);
+  for (int i = 0; i < 32; ++i) {
+    x[static_cast<std::size_t>(i)] = f(i);
+    x[static_cast<std::size_t>(32 + i)] = f(i) * 0x1p-7F;
+  }
+  for (int i = 0; i < 16; ++i) x[static_cast<std::size_t>(80 + i)] = f(i) * 0x1p-20F;
+  x[5] = 5.25F;
+  return x;
+}
+
+TEST(Chains, KnownTensor) {
+  const std::vector<int> two_level = {0x4d, 0x6b, 0x78, 0xd3, 0xa5, 0x16, 0x3e, 0x5c,
+                                      0xfa, 0xe2, 0xc5, 0x96, 0x3f, 0x5d, 0x7b, 0xe0,
+                                      0x5e, 0x7c, 0xf8, 0xe4, 0xb6, 0x17, 0x4e, 0x6d};
+  std::vector<int> one_level = two_level;
+  const std::vector<int> third = {0x2b, 0x39, 0xc8, 0xa1, 0x92, 0x04, 0x2b, 0x3a};
+  std::copy(third.begin(), third.end(), one_level.begin() + 16);
+  const auto check = [&](std::string_view chain, const std::vector<int>& scales,
+                         const std::vector<int>& codes) {
+    const Expected expected = run(chain, 1, known_tensor());
+    std::vector<int> got = bytes_of(expected, "scales");
+    got.resize(3);
+    EXPECT_EQ(got, scales) << chain;
+    got = bytes_of(expected, "codes");
+    got.resize(24);
+    EXPECT_EQ(got, codes) << chain;
+  };
+  check("nvfp4_te", {0x7e, 0x7b, 0x42}, two_level);
+  check("nvfp4_ao_te", {0x7e, 0x7b, 0x42}, two_level);
+  check("nvfp4_torchao_b2", {0x7e, 0x7b, 0x42}, two_level);
+  check("nvfp4_torchao_b1", {0x36, 0x33, 0x08}, one_level);
+
+  const ExpectedTensor* encode = run("nvfp4_ao_te", 1, known_tensor()).find("encode_scale");
+  ASSERT_NE(encode, nullptr);
+  const Expected kept = run("nvfp4_ao_te", 1, known_tensor());
+  const std::vector<double>& enc = kept.find("encode_scale")->value;
+  EXPECT_EQ(static_cast<float>(enc[0]), from_bits(0x3f924925));
+  EXPECT_EQ(static_cast<float>(enc[1]), from_bits(0x3fba2e8c));
+  EXPECT_EQ(static_cast<float>(enc[2]), from_bits(0x434ccccd));
+}
+
+// (tensor amax, block amax) -> scale byte where the order of operations decides a tie of e4m3.
+TEST(Chains, ScaleSplits) {
+  struct Split {
+    std::uint32_t amax, block;
+    int a, a_two_roundings, b2, b2_reciprocal;
+  };
+  const std::vector<Split> splits = {
+      {0x3f820000, 0x3f430000, 0x7b, 0x7a, 0x7a, 0x7a}, {0x3f8c0000, 0x3f110000, 0x77, 0x76, 0x76, 0x76},
+      {0x3f8c0000, 0x3f2a0000, 0x79, 0x79, 0x78, 0x78}, {0x3f8e0000, 0x3f550000, 0x7a, 0x7a, 0x7a, 0x7a},
+      {0x3f9a0000, 0x3f3b0000, 0x78, 0x78, 0x78, 0x78}, {0x3f9a0000, 0x3f510000, 0x7a, 0x7a, 0x79, -1},
+      {0x3fd00000, 0x3f9c0000, 0x7b, 0x7a, 0x7a, 0x7a}, {0x3fe00000, 0x3fc80000, 0x7c, 0x7c, 0x7c, -1}};
+  for (const Split& split : splits) {
+    std::vector<float> x(32, 0);
+    x[0] = from_bits(split.amax);
+    x[16] = from_bits(split.block);
+    const auto second = [&](std::string_view chain, std::string_view fault = {}) {
+      return bytes_of(run(chain, 1, x, {}, fault), "scales")[1];
+    };
+    EXPECT_EQ(second("nvfp4_te"), split.a) << std::hex << split.amax;
+    EXPECT_EQ(second("nvfp4_te", "P-reciprocal-six"), split.a_two_roundings);
+    EXPECT_EQ(second("nvfp4_torchao_b2"), split.b2) << std::hex << split.amax;
+  }
+}
+
+// (tensor amax, block amax, x) at which the encode factor of A and of B put x on two sides of a threshold.
+TEST(Chains, CodeSplits) {
+  struct Split {
+    std::uint32_t amax, block, x;
+    int scale, a, b;
+  };
+  for (const Split& split : {Split{0x40e00000, 0x40ca0000, 0x3f500000, 0x7d, 1, 2},
+                             Split{0x40e40000, 0x3fcd0000, 0x3f770000, 0x6d, 5, 6},
+                             Split{0x40130000, 0x3f040000, 0x3cb60000, 0x6d, 1, 0}}) {
+    std::vector<float> x(32, 0);
+    x[0] = from_bits(split.amax);
+    x[16] = from_bits(split.block);
+    x[18] = from_bits(split.x);
+    const Expected a = run("nvfp4_te", 1, x);
+    const Expected b = run("nvfp4_torchao_b2", 1, x);
+    EXPECT_EQ(bytes_of(a, "scales")[1], split.scale);
+    EXPECT_EQ(bytes_of(b, "scales")[1], split.scale);
+    EXPECT_EQ(bytes_of(a, "codes")[9] & 15, split.a);
+    EXPECT_EQ(bytes_of(b, "codes")[9] & 15, split.b);
+  }
+}
+
+TEST(Chains, CornersOfTheTensor) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x(32, 1);
+  x[0] = std::numeric_limits<float>::quiet_NaN();
+  const auto scales = [&](std::string_view chain) { return bytes_of(run(chain, 1, x), "scales"); };
+  EXPECT_EQ(scales("nvfp4_torchao_b1"), (std::vector{0x7f, 0x23}));  // its block alone
+  EXPECT_EQ(scales("nvfp4_torchao_b2"), (std::vector{0x7f, 0x7f}));
+  EXPECT_EQ(scales("nvfp4_te"), (std::vector{0x7f, 0x7f}));
+  const Expected nan = run("nvfp4_torchao_b1", 1, x);
+  EXPECT_EQ(nan.find("codes")->ignore[3], 1);   // no chain defines these codes
+  EXPECT_EQ(nan.find("codes")->ignore[16], 0);
+  x[0] = inf;
+  EXPECT_EQ(scales("nvfp4_torchao_b1"), (std::vector{0x7e, 0x23}));
+  EXPECT_EQ(scales("nvfp4_torchao_b2"), (std::vector{0x7f, 0x08}));
+  EXPECT_EQ(scales("nvfp4_te"), (std::vector{0x7e, 0x23}));  // S_enc 1, 1/6 of a block of ones
+  std::fill(x.begin(), x.end(), 0.0F);
+  EXPECT_EQ(scales("nvfp4_torchao_b1"), (std::vector{0x08, 0x08}));
+  EXPECT_EQ(scales("nvfp4_torchao_b2"), (std::vector{0x7f, 0x7f}));
+  EXPECT_EQ(scales("nvfp4_te"), (std::vector{0x00, 0x00}));
+  x[1] = -0.0F;
+  EXPECT_EQ(bytes_of(run("nvfp4_te", 1, x), "codes")[0], 0x00);
+  EXPECT_EQ(bytes_of(run("nvfp4_ao_te", 1, x), "codes")[0], 0x80);
+}
+
+TEST(Chains, RefuseWhatTheirSourcesRefuse) {
+  EXPECT_NE(run("nvfp4_torchao_b1", 1, std::vector<float>(24, 1)).refused, "");
+  EXPECT_NE(run("nvfp4_te", 1, std::vector<float>(32, 1), {{"pow2", "1"}}).refused, "");
+  EXPECT_EQ(bytes_of(run("nvfp4_te", 1, std::vector<float>(24, 1)), "scales").size(), 2U);  // padded
+}
+
+TEST(Layout, KnownOffsets) {
+  const std::map<std::pair<int, int>, int> known = {{{0, 0}, 0},     {{1, 0}, 16},     {{31, 3}, 499},
+                                                    {{32, 0}, 4},    {{127, 3}, 511},  {{0, 4}, 512},
+                                                    {{128, 0}, 1024}, {{200, 4}, 1672}};
+  for (const auto& [at, offset] : known)
+    EXPECT_EQ(swizzled_offset(at.first, at.second, 5), offset) << at.first << "," << at.second;
+  EXPECT_EQ(swizzled_bytes(129, 5), 2 * 2 * 512);
+}
+
+TEST(Layout, RoundTripAndZeroPadding) {
+  constexpr std::int64_t kRows = 130;
+  constexpr std::int64_t kColumns = 10;
+  std::vector<std::uint8_t> scales(kRows * kColumns);
+  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::uint8_t>(1 + i % 255);
+  const std::vector<std::uint8_t> blocked = swizzled(scales, kRows, kColumns);
+  EXPECT_EQ(unswizzled(blocked, kRows, kColumns), scales);
+  EXPECT_EQ(std::count(blocked.begin(), blocked.end(), 0),
+            static_cast<std::ptrdiff_t>(blocked.size() - scales.size()));
+}
+
+// Each row of the fault table that can be shown changes some result of some chain on these inputs.
+TEST(Faults, EachChangesAResult) {
+  std::vector<float> x = known_tensor();
+  x.resize(4 * 96);
+  for (std::size_t i = 96; i < x.size(); ++i) {
+    const auto draw = static_cast<float>((i * 7919) % 1009) / 512 - 1;
+    x[i] = draw * std::ldexp(1.0F, static_cast<int>(i / 16 % 20) - 9);
+  }
+  x[200] = -0.0F;
+  x[190] = -7;
+  std::vector<float> hole = x;
+  hole[100] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> split(32, 0);  // a code where chains part
+  split[0] = from_bits(0x40e00000);
+  split[16] = from_bits(0x40ca0000);
+  split[18] = from_bits(0x3f500000);
+  std::vector<float> scale_split(32, 0);
+  scale_split[0] = from_bits(0x3f820000);
+  scale_split[16] = from_bits(0x3f430000);
+  std::vector<float> ties;  // scale 1, every midpoint
+  for (int i = 0; i < 16; ++i)
+    ties.push_back(std::vector{0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F, 6.0F}[static_cast<std::size_t>(i % 8)]);
+  const std::vector<std::vector<float>> all = {x, hole, split, scale_split, ties, std::vector<float>(32, 0)};
+  for (const FaultDef& fault : all_faults()) {
+    if (!fault.unsupported.empty()) continue;
+    int changed = 0;
+    for (const char* chain : {"nvfp4_te", "nvfp4_ao_te", "nvfp4_torchao_b1", "nvfp4_torchao_b2"}) {
+      for (const std::vector<float>& values : all) {
+        for (const char* factor : {"1", "0.25"}) {
+          const std::int64_t rows = values.size() > 100 ? 4 : 1;
+          Options options{{"swizzle", "1"}, {"ste", "1"}, {"amax_factor", factor}};
+          Case c = problem(chain, rows, static_cast<std::int64_t>(values.size()) / rows);
+          c.dtype = fault.id == "P-dequant-truncated" ? Dtype::BF16 : Dtype::F32;
+          for (const auto& [name, value] : options.map()) c.options.set(name, value);
+          Tensors inputs = tensors(c, values);
+          TensorSpec cotangent = inputs.at("x").spec;
+          cotangent.name = "cotangents/dequant";
+          inputs.add(make_tensor(cotangent, std::vector<double>(values.size(), 0.5)));
+          const ChainDef* def = registry().chain(chain);
+          const Expected clean = def->quantize(c, inputs, "");
+          const Expected faulty = def->quantize(c, inputs, fault.id);
+          for (std::size_t t = 0; t < clean.tensors.size(); ++t)
+            changed += clean.tensors[t].bits != faulty.tensors[t].bits ||
+                       (clean.tensors[t].bits.empty() && clean.tensors[t].value != faulty.tensors[t].value);
+        }
+      }
+    }
+    if (fault.id != "A-QT06") {
+      EXPECT_GT(changed, 0) << fault.id;
+    }
+  }
+  std::vector<float> tail(24, 1);  // A-QT06 needs a short block
+  tail[12] = 5;
+  EXPECT_NE(bytes_of(run("nvfp4_te", 1, tail), "scales"),
+            bytes_of(run("nvfp4_te", 1, tail, {}, "A-QT06"), "scales"));
+}
+
+}  // namespace
+}  // namespace parity::quantize

@@ -1,0 +1,104 @@
+// The quantiser's faults: ids of the catalogue where it has one, else our own (P-).
+#include "references/quantize/faults.hpp"
+
+#include <algorithm>
+
+namespace parity::quantize {
+namespace {
+
+struct Row {
+  Defect defect;
+  FaultDef fault;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      {Defect::ExactScale,
+       {"A-QT05", "", "data multiplied by the exact block scale, stored beside its e4m3 rounding"}},
+      {Defect::ReciprocalOrder,
+       {"A-QT08", "", "the encode factor formed in the other order: one ulp, a code at a tie"}},
+      {Defect::InverseGlobal,
+       {"A-QT10", "", "the tensor scale multiplied where it is a divisor"}},
+      {Defect::StaleTail,
+       {"A-QT06", "", "lanes past the row's end keep the block before and enter the block's amax"}},
+      {Defect::SwizzledTwice, {"P-swizzled-twice", "A-QT10", "scales permuted to 128x4 twice"}},
+      {Defect::SwizzleTransposed,
+       {"P-swizzle-transposed", "", "row and column swapped inside the 4x4 of the 128x4 layout"}},
+      {Defect::SwizzleSkipped, {"P-swizzle-skipped", "", "plain scales where 128x4 is asked for"}},
+      {Defect::PaddingUnwritten,
+       {"P-padding", "", "padding of the 128x4 scales not zeroed: NaN bytes (vLLM #45741)"}},
+      {Defect::NibblesSwapped, {"P-nibbles", "", "even element in the high nibble (sglang #23625)"}},
+      {Defect::HalfAway, {"P-half-away", "", "ties of e2m1 away from zero"}},
+      {Defect::Truncated, {"P-truncate", "", "e2m1 codes truncated"}},
+      {Defect::DoubleRounding, {"P-double-rounding", "", "fp32 to bf16 to e2m1"}},
+      {Defect::ClampToFour, {"P-clamp-4", "", "scaled values clamped to +-4"}},
+      {Defect::CodeOverflow,
+       {"P-code-overflow", "", "e2m1 without saturation: what rounds to 8 wraps to -0"}},
+      {Defect::ScaleOverflow,
+       {"P-scale-overflow", "", "e4m3 cast without saturation: NaN above 464 (pytorch #154028)"}},
+      {Defect::ScaleUp, {"P-scale-up", "", "block scales rounded up"}},
+      {Defect::ScaleTruncated, {"P-scale-truncated", "", "block scales truncated"}},
+      {Defect::ScaleImplicitOne,
+       {"P-scale-subnormal", "", "subnormal e4m3 scales decoded with the implicit one"}},
+      {Defect::AmaxDropsNan, {"P-amax-nan", "", "fmax drops a NaN: a finite scale hides it"}},
+      {Defect::AmaxSigned, {"P-amax-signed", "", "max x in place of max |x|"}},
+      {Defect::AmaxOfNeighbour, {"P-amax-neighbour", "", "amax of the block above it"}},
+      {Defect::AmaxInBf16, {"P-amax-bf16", "", "block amax rounded to bf16 (torchao #4725)"}},
+      {Defect::AmaxWithoutSix,
+       {"P-missing-six", "", "tensor scale amax/448 in place of amax/2688 (torchao #2604)"}},
+      {Defect::SixInverted,
+       {"P-reciprocal-six", "", "amax/6 as amax times fl(1/6), or the reverse: a scale at a tie"}},
+      {Defect::DivisionOff,
+       {"P-division-ulp", "", "approximate division: the encode factor an ulp high"}},
+      {Defect::FloorMissing, {"P-floor-missing", "", "scale floor 2^-6 dropped"}},
+      {Defect::FloorAdded, {"P-floor-added", "", "scale floor 2^-6 where the chain has none"}},
+      {Defect::ZeroGuardMissing,
+       {"P-zero-guard", "", "amax 0 not guarded (compressed-tensors #595)"}},
+      {Defect::NegativeZeroLost, {"P-negative-zero", "", "the other policy for the code of -0"}},
+      {Defect::DequantOrder, {"P-dequant-order", "", "(code * scale) * tensor scale"}},
+      {Defect::DequantTruncated, {"P-dequant-truncated", "", "bf16 dequant truncated"}},
+      {Defect::GradientMasked, {"P-ste-mask", "", "straight-through gradient cut where clamped"}},
+      {Defect::GradientOfDequant,
+       {"P-ste-variable", "", "gradient from the dequantised values (torchao #3478)"}},
+  };
+  return table;
+}
+
+// Of the catalogue, but not to be shown by this op on a CPU.
+std::vector<FaultDef> not_shown() {
+  return {
+      {.id = "A-QT01", .what = "special e8m0 codes expanded or inverted wrongly",
+       .unsupported = "NVFP4 has e4m3 scales; e8m0 belongs to the MX chains"},
+      {.id = "A-QT02", .what = "exponent packing keeps mantissa bits",
+       .unsupported = "no chain here packs e8m0 scales by shifting fp32 words"},
+      {.id = "A-QT03", .what = "stochastic rounding returns zeros",
+       .unsupported = "these chains round to nearest even only"},
+      {.id = "A-QT04", .what = "two stochastic copies share a stream",
+       .unsupported = "these chains round to nearest even only"},
+      {.id = "A-QT09", .what = "recompute sees scales updated in place",
+       .unsupported = "the op is stateless: no scale outlives a call"},
+  };
+}
+
+}  // namespace
+
+Defect defect_of(std::string_view fault) {
+  if (fault.empty()) return Defect::None;
+  const auto it = std::ranges::find(rows(), fault, [](const Row& r) { return r.fault.id; });
+  return it == rows().end() ? Defect::None : it->defect;
+}
+
+std::vector<FaultDef> all_faults() {
+  std::vector<FaultDef> faults = not_shown();
+  for (const Row& row : rows()) faults.push_back(row.fault);
+  return faults;
+}
+
+std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
+  std::vector<FaultDef> faults;
+  for (const Row& row : rows())
+    if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
+  return faults;
+}
+
+}  // namespace parity::quantize

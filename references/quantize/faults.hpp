@@ -1,0 +1,56 @@
+// Defects of a quantiser as one switch, and the catalogue rows that name them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "harness/kernel.hpp"
+
+namespace parity::quantize {
+
+enum class Defect : std::uint8_t {
+  None,
+  ExactScale,
+  ReciprocalOrder,
+  InverseGlobal,
+  StaleTail,
+  SwizzledTwice,
+  SwizzleTransposed,
+  SwizzleSkipped,
+  PaddingUnwritten,
+  NibblesSwapped,
+  HalfAway,
+  Truncated,
+  DoubleRounding,
+  ClampToFour,
+  CodeOverflow,
+  ScaleOverflow,
+  ScaleUp,
+  ScaleTruncated,
+  ScaleImplicitOne,
+  AmaxDropsNan,
+  AmaxSigned,
+  AmaxOfNeighbour,
+  AmaxInBf16,
+  AmaxWithoutSix,
+  SixInverted,
+  DivisionOff,
+  FloorMissing,
+  FloorAdded,
+  ZeroGuardMissing,
+  NegativeZeroLost,
+  DequantOrder,
+  DequantTruncated,
+  GradientMasked,
+  GradientOfDequant,
+};
+
+// None for an id that this table does not know.
+Defect defect_of(std::string_view fault);
+
+// All rows: what can be switched on, and what cannot be shown here and why.
+std::vector<FaultDef> all_faults();
+// The rows of some defects, for a chain that has more than the op.
+std::vector<FaultDef> faults_of(const std::vector<Defect>&);
+
+}  // namespace parity::quantize

@@ -1,0 +1,89 @@
+// quantize: block quantisation by one of the public chains (option `chain`).
+//   in   x_MK             the case's dtype; or x_K, of one axis, which some chains refuse
+//   out  codes, scales    packed e2m1 and e4m3, bit for bit; further tensors by chain and option
+//   options  chain=NAME, amax_factor=F (calibrated amax = F max|x|), swizzle=1, dequant=1, dequant_f32=1, transpose=1,
+//            ste=1 (backward: grads/x, the straight-through estimator, from cotangents/dequant)
+// A chain is a file of references/chains and a ChainDef; the op looks it up by name.
+#include "harness/failure.hpp"
+#include "references/quantize/import.hpp"
+#include "references/quantize/nvfp4.hpp"
+
+namespace parity::quantize {
+namespace {
+
+const ChainDef& chain_of(const Case& c) {
+  const std::string name = c.options.get("chain", "");
+  if (const ChainDef* chain = registry().chain(name)) return *chain;
+  std::string known;
+  for (const ChainDef& chain : registry().chains)
+    known += (known.empty() ? "" : ", ") + std::string(chain.name);
+  throw UsageError("quantize has no chain '" + name + "' (chain=" + known + ")");
+}
+
+std::vector<TensorSpec> inputs(const Case& c) {
+  TensorSpec x = values_spec("x", c.dtype, rows_of(c), columns_of(c));
+  x.role = Role::Input;
+  if (c.sizes.find("M") == nullptr) x.dims.erase(x.dims.begin());
+  std::vector<TensorSpec> specs = {x};
+  if (c.options.flag("ste")) {
+    x.name = "cotangents/dequant";
+    x.role = Role::Cotangent;
+    specs.push_back(std::move(x));
+  }
+  return specs;
+}
+
+std::vector<TensorSpec> outputs(const Case& c) { return chain_of(c).outputs(c); }
+
+Expected evaluate(const Case& c, const Tensors& inputs, bool gradients, std::string_view fault) {
+  Expected expected = chain_of(c).quantize(c, inputs, fault);
+  if (!gradients)
+    std::erase_if(expected.tensors,
+                  [](const ExpectedTensor& t) { return t.spec.role == Role::Gradient; });
+  return expected;
+}
+
+Expected reference(const Case& c, const Tensors& inputs, bool gradients) {
+  return evaluate(c, inputs, gradients, "");
+}
+
+// No rounding is left open, so that every variant is the base itself.
+Evaluation base(const BaseRequest& request) {
+  Evaluation evaluation;
+  for (ExpectedTensor& t :
+       evaluate(request.problem, request.inputs, request.gradients, request.fault).tensors)
+    evaluation.push_back({std::move(t.spec.name), std::move(t.value), std::move(t.bits)});
+  return evaluation;
+}
+
+Contract contract(const Case&, const std::map<std::string, std::string>&) {
+  return {.name = "exact_chain",
+          .dtypes = {Dtype::F32, Dtype::BF16},
+          .fidelity = Fidelity::Twin,
+          .invariant = {"threads"}};
+}
+
+std::string refuses(const Case& c) {
+  if (c.dtype != Dtype::F32 && c.dtype != Dtype::BF16) return "x is f32 or bf16";
+  if (registry().chain(c.options.get("chain", "")) == nullptr)
+    return "no chain '" + c.options.get("chain", "") + "'";
+  return "";
+}
+
+const Register op{OpDef{
+    .name = "quantize",
+    .what = "codes = e2m1(x enc(block)), scales = e4m3(amax of 16, by the chain's own order)",
+    .directions = {Direction::Forward, Direction::Backward},
+    .sources = {"https://github.com/pytorch/ao", "https://github.com/NVIDIA/TransformerEngine"},
+    .inputs = inputs,
+    .outputs = outputs,
+    .refuses = refuses,
+    .reference = reference,
+    .base = base,
+    .contract = contract,
+    .import = import_case,
+    .faults = all_faults(),
+}};
+
+}  // namespace
+}  // namespace parity::quantize
