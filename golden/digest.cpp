@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL  // the header alone: no library to find at run time
 #include <xxhash.h>
 
 #include <algorithm>
