@@ -97,7 +97,8 @@ std::vector<ManifestEntry> read_manifest(const fs::path& golden_dir) {
   if (!in) throw GoldenError((golden_dir / kManifest).string() + ": missing");
   std::vector<ManifestEntry> entries;
   try {
-    for (const json& item : json::parse(in).at("files"))
+    const json manifest = json::parse(in);
+    for (const json& item : manifest.at("files"))
       entries.push_back({.file = item.at("file"),
                          .family = item.at("family"),
                          .source = item.at("source"),

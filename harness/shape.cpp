@@ -40,7 +40,8 @@ Sizes Sizes::parse(std::string_view text) {
   Sizes sizes;
   for (const std::string& part : split(text, ',')) {
     const std::size_t digits = part.find_first_of("0123456789");
-    if (digits == 0 || digits == std::string::npos)
+    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    if (digits == 0 || digits == std::string::npos || !std::ranges::all_of(part.substr(0, digits), is_letter))
       throw UsageError("sizes: '" + part + "' is not a name and an extent, as in 'T128' or 'T3+0+5'");
     Size size{.name = part.substr(0, digits)};
     std::string_view lengths = std::string_view(part).substr(digits);
@@ -48,7 +49,6 @@ Sizes Sizes::parse(std::string_view text) {
     if (lengths.ends_with('+')) lengths.remove_suffix(1);
     for (const std::string& length : split(lengths, '+')) {
       const std::int64_t value = to_integer(length, "sizes: " + size.name);
-      if (value < 0) throw UsageError("sizes: " + part + " is negative");
       size.parts.push_back(value);
       size.extent += value;
     }
