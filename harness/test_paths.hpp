@@ -1,4 +1,5 @@
-// Where the tests find the sources (golden files) and the build folder (the executable). Defined by the build, for tests only.
+// Where the tests find the sources (golden files) and the build folder (the executable). Defined by
+// the build, for tests only.
 #pragma once
 
 namespace parity::test {

@@ -32,7 +32,7 @@ function(parity_library name header)
 endfunction()
 
 parity_library(hdf5_c hdf5.h hdf5_serial hdf5)
-parity_library(xxhash xxhash.h)
+parity_library(xxhash xxhash.h xxhash)
 
 find_package(GTest QUIET)
 

@@ -5,12 +5,11 @@
 //   major minor multiprocessors memory free name           one line per device
 #include "harness/cuda/device_info.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstddef>
 #include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace parity {
 namespace {

@@ -1,7 +1,7 @@
 // query_devices_here() with the CUDA runtime.
-#include "harness/cuda/device_info.hpp"
-
 #include <cuda_runtime_api.h>
+
+#include "harness/cuda/device_info.hpp"
 
 namespace parity {
 
@@ -16,7 +16,8 @@ DeviceReport query_devices_here() {
     report.reason = report.driver_version == 0 ? "no CUDA driver is installed"
                     : counted != cudaSuccess   ? cudaGetErrorString(counted)
                                                : "the CUDA driver sees no device";
-    cudaGetLastError();  // a failed count leaves an error behind, which the next launch would report as its own
+    cudaGetLastError();  // a failed count leaves an error behind, which the next launch would
+                         // report as its own
     return report;
   }
 

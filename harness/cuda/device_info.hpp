@@ -1,5 +1,6 @@
-// The CUDA devices of this machine, for the record of a run and for deciding what a kernel may ask for.
-// Needs no CUDA header: it can be asked in a build without nvcc too, and answers why there is no device.
+// The CUDA devices of this machine, for the record of a run and for deciding what a kernel may ask
+// for. Needs no CUDA header: it can be asked in a build without nvcc too, and answers why there is
+// no device.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 namespace parity {
 
 struct DeviceInfo {
-  std::string name = {};         // "NVIDIA H200"
-  int major = 0;                 // compute capability: 9.0 is sm_90
+  std::string name = {};  // "NVIDIA H200"
+  int major = 0;          // compute capability: 9.0 is sm_90
   int minor = 0;
   int multiprocessors = 0;
   std::int64_t memory_bytes = 0;
@@ -26,10 +27,12 @@ struct DeviceReport {
   std::string reason = {};  // why `devices` is empty; empty when it is not
 };
 
-// Asks in a child process, so that the caller has not initialised CUDA and may still fork. Never throws for want of a device.
+// Asks in a child process, so that the caller has not initialised CUDA and may still fork. Never
+// throws for want of a device.
 DeviceReport query_devices();
 
-// Asks in this process, which initialises CUDA here: for processes that launch kernels and do not fork afterwards.
+// Asks in this process, which initialises CUDA here: for processes that launch kernels and do not
+// fork afterwards.
 DeviceReport query_devices_here();
 
 // "13.0" for 13000.

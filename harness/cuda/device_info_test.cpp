@@ -18,7 +18,8 @@ TEST(DeviceInfo, EitherDevicesOrTheReasonWhyNot) {
   }
 }
 
-// The first call must not have initialised CUDA in this process: a child forked afterwards would find it unusable.
+// The first call must not have initialised CUDA in this process: a child forked afterwards would
+// find it unusable.
 TEST(DeviceInfo, MayBeAskedAgainAfterAFork) {
   const DeviceReport first = query_devices();
   const DeviceReport second = query_devices();
