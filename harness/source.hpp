@@ -32,6 +32,7 @@ struct RunRequest {
   const Tensors& inputs;  // with the cotangents, where the direction has a backward
   Direction direction = Direction::Both;
   int threads = kLaunchThreads;
+  const Expected* expected = nullptr;  // elements that it ignores need not be written
 };
 
 struct Candidate {
@@ -54,9 +55,10 @@ struct Subject {
   Check check = Check::Parity;
   Direction direction = Direction::Both;
   std::function<Tensors()> inputs = {};
-  std::function<Expected(const Tensors& inputs)> truth = {};
+  std::function<Expected(const Tensors& inputs)> truth = {};              // default: the op's reference
   std::function<Bound(const Contract&, const TensorSpec&)> bound = {};  // default: the registry's
   bool judge_base = true;     // false: golden verify, where bound alone decides (no noise floor, no trivial candidates)
+  std::string command = "parity run";  // what reruns it, followed by the quoted id
   std::vector<Candidate> candidates = {};
 };
 

@@ -22,6 +22,7 @@ struct SuiteOptions {
   int repeat = 1;                  // launches per candidate; 2 shows nondeterminism
   bool isolate = true;             // false: everything in this process (debuggers, sanitizers)
   bool details = true;             // profiles and histograms for the page
+  bool waive = true;               // known failures become `waived`
   Direction direction = Direction::Both;
   std::set<std::string> finished = {};  // ids (with kernel, direction, check) that --resume skips: record_key
   std::string torch_library = {};  // path of libparity_torch.so; empty: beside the executable
@@ -64,6 +65,7 @@ class Tally {
   std::int64_t harness_errors_ = 0;
   std::map<std::string, bool> damaged_ = {};  // candidate -> failed somewhere
 };
+void count(Counts&, const CaseRecord&);
 int exit_of(const Counts&);  // where only the counts are left: errors are infrastructure
 
 // The pipe between processes.

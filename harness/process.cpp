@@ -1,0 +1,167 @@
+#include "harness/process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "harness/failure.hpp"
+
+namespace parity {
+namespace {
+
+[[noreturn]] void fail(const char* what) { throw Failure(fmt::format("{}: {}", what, std::strerror(errno))); }
+
+constexpr bool kSanitized =
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    true;  // shadow memory takes terabytes of address space
+#else
+    false;
+#endif
+
+std::string_view signal_name(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+      return "SIGSEGV, an access outside its memory";
+    case SIGBUS:
+      return "SIGBUS, a bad address";
+    case SIGFPE:
+      return "SIGFPE, an integer division by zero or overflow";
+    case SIGILL:
+      return "SIGILL, an instruction that this CPU does not have";
+    case SIGABRT:
+      return "SIGABRT: abort(), a failed assertion or an exception that nobody caught";
+    case SIGTRAP:
+      return "SIGTRAP";
+    case SIGSYS:
+      return "SIGSYS";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+Deadline after_seconds(double seconds) {
+  const std::chrono::duration<double> bounded(std::clamp(seconds, 0.0, 1e8));
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<Deadline::duration>(bounded);
+}
+
+int poll_ms(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+}
+
+Ending reap(pid_t pid) {
+  Ending ending;
+  rusage usage{};
+  while (::wait4(pid, &ending.status, 0, &usage) < 0)
+    if (errno != EINTR) fail("wait4");
+  ending.max_rss_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  return ending;
+}
+
+std::optional<Ending> reap_until(pid_t pid, Deadline deadline) {
+  Ending ending;
+  rusage usage{};
+  for (std::chrono::microseconds pause(20);; pause = std::min(pause * 2, std::chrono::microseconds(5000))) {
+    const pid_t ended = ::wait4(pid, &ending.status, WNOHANG, &usage);
+    if (ended == pid) break;
+    if (ended < 0 && errno != EINTR) fail("wait4");
+    if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(pause);
+  }
+  ending.max_rss_bytes = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  return ending;
+}
+
+Ending kill_and_reap(pid_t pid) {
+  ::kill(-pid, SIGKILL);  // its group, where it has one already
+  ::kill(pid, SIGKILL);
+  return reap(pid);
+}
+
+Trouble explain(const Ending& ending, std::int64_t memory_limit) {
+  if (WIFEXITED(ending.status))
+    return {"crash", fmt::format("exited with code {} before it had finished", WEXITSTATUS(ending.status))};
+  const int signal = WTERMSIG(ending.status);
+  if (signal == SIGKILL)
+    return {"memory", "killed by SIGKILL, which is what the system does when memory runs out"};
+  // An allocation that failed and was written to all the same.
+  if ((signal == SIGSEGV || signal == SIGABRT) && memory_limit > 0 &&
+      static_cast<double>(ending.max_rss_bytes) > 0.9 * static_cast<double>(memory_limit))
+    return {"memory", fmt::format("killed by {} at {} MiB resident", signal_name(signal), ending.max_rss_bytes >> 20)};
+  const std::string_view known = signal_name(signal);
+  return {"crash", known.empty() ? fmt::format("killed by signal {}", signal) : fmt::format("killed by {}", known)};
+}
+
+void kill_descendants() {
+  const std::string list = fmt::format("/proc/self/task/{}/children", ::getpid());
+  for (int round = 0; round < 100; ++round) {
+    std::ifstream children(list);
+    bool any = false;
+    for (pid_t pid = 0; children >> pid;) {
+      any = true;
+      ::kill(pid, SIGKILL);
+    }
+    while (::waitpid(-1, nullptr, any ? 0 : WNOHANG) > 0) {
+    }
+    if (!any) return;
+  }
+}
+
+bool become_child(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) return false;
+  ::setpgid(0, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGALRM}) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  return true;
+}
+
+void limit_memory(std::int64_t more_bytes) {
+  if (more_bytes <= 0 || kSanitized) return;
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const auto bytes = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + more_bytes);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_AS, &limit);
+  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) return;  // the user's own is tighter
+  limit.rlim_cur = bytes;
+  ::setrlimit(RLIMIT_AS, &limit);
+  std::ofstream("/proc/self/oom_score_adj") << 1000;  // if memory runs out all the same, take this process
+}
+
+void quiet_stdio() {
+  const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (null.get() >= 0) ::dup2(null.get(), STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+}  // namespace parity

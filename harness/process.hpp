@@ -1,0 +1,94 @@
+// Processes of a suite: pipes with framed messages, limits, endings. Linux; nothing here knows what a case is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace parity {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() { reset(); }
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) reset(), fd_ = std::exchange(other.fd_, -1);
+    return *this;
+  }
+  int get() const { return fd_; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Fd read = {}, write = {};
+};
+Pipe make_pipe();  // close-on-exec
+
+// What a child says. A frame is a magic word, its kind, an index, a length, a checksum and the payload.
+enum class FrameKind : std::uint8_t {
+  Hello,        // payload: the pid, in decimal
+  Truth,        // inputs and truth are being computed
+  TruthFailed,  // payload: error kind, newline, reason
+  Base,         // base and vacuity for candidate `index`
+  Candidate,    // candidate `index` runs; payload: its pid
+  Record,       // of candidate `index`
+  Skipped       // candidate `index` was not wanted any more
+};
+struct Frame {
+  FrameKind kind = FrameKind::Hello;
+  std::uint32_t index = 0;
+  std::string payload = {};
+};
+void send_frame(int fd, const Frame&);  // throws Failure where the other side is gone
+
+class FrameReader {
+ public:
+  void feed(std::string_view bytes) { buffer_ += bytes; }
+  std::optional<Frame> next();  // throws Failure on anything that is no frame
+  bool empty() const { return at_ == buffer_.size(); }
+  std::size_t left() const { return buffer_.size() - at_; }
+
+ private:
+  std::string buffer_ = {};
+  std::size_t at_ = 0;  // what lies before it was handed out
+};
+
+using Deadline = std::chrono::steady_clock::time_point;
+Deadline after_seconds(double seconds);
+int poll_ms(Deadline);  // what is left, rounded up; 0 once it has passed
+
+// How a process ended.
+struct Ending {
+  int status = 0;  // of waitpid
+  std::int64_t max_rss_bytes = 0;
+};
+Ending reap(pid_t pid);           // waits
+Ending kill_and_reap(pid_t pid);  // with its process group
+std::optional<Ending> reap_until(pid_t pid, Deadline);  // nothing where it still lives then
+
+struct Trouble {
+  std::string kind = {};    // error_kind of a record
+  std::string reason = {};  // a sentence
+};
+Trouble explain(const Ending&, std::int64_t memory_limit);
+
+// Everything that this process started or inherited from what it started, in whatever process group.
+void kill_descendants();
+
+// First steps of a forked child: dies with its parent, leads a process group of its own, default signals, no core file.
+// Returns false where the parent is already gone.
+bool become_child(pid_t parent);
+void limit_memory(std::int64_t more_bytes);  // address space beyond what is mapped now; <= 0: none
+void quiet_stdio();                          // stdin is empty, stdout goes to stderr
+
+}  // namespace parity

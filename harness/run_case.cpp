@@ -1,0 +1,227 @@
+// The walk of one candidate: launch, compare, judge, record.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "harness/determinism.hpp"
+#include "harness/environment.hpp"
+#include "harness/failure.hpp"
+#include "harness/launch.hpp"
+#include "harness/walk.hpp"
+
+namespace parity {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void set_status(CaseRecord& record, Status status, std::string reason) {
+  record.status = name(status);
+  record.reason = std::move(reason);
+}
+
+void set_error(CaseRecord& record, std::string_view kind, std::string reason) {
+  set_status(record, Status::Error, std::move(reason));
+  record.error_kind = kind;
+}
+
+std::int64_t size_of(const Tensor& t) { return static_cast<std::int64_t>(t.bytes.size()); }
+
+// What the launch saw, and how many bytes it handed over.
+void account(CaseRecord& record, const Observed& observed) {
+  Accounting& a = record.accounting;
+  a.inputs_unchanged = observed.inputs_unchanged;
+  a.saved_unchanged = observed.saved_unchanged;
+  a.canaries_whole = observed.canaries_whole;
+  a.unwritten = observed.unwritten;
+  a.complaints = observed.complaints;
+  std::set<std::string> names;
+  for (const Tensor& t : observed.tensors.list()) {
+    a.produced += size_of(t);
+    if (!names.insert(t.spec.name).second)
+      a.complaints.push_back(fmt::format("'{}' was produced twice", t.spec.name));
+  }
+}
+
+TensorRecord blank_tensor(const Tensor& t) {
+  TensorRecord r{.name = t.spec.name,
+                 .role = std::string(name(t.spec.role)),
+                 .parameter = t.spec.parameter,
+                 .dtype = std::string(name(t.spec.dtype)),
+                 .elements = t.elements()};
+  for (const Dim& d : t.spec.dims) {
+    r.shape.push_back(d.extent);
+    r.axes.push_back(d.name);
+  }
+  return r;
+}
+
+// Check `bitwise`: no truth is needed, the kernel is compared with itself.
+void walk_bits(CaseRecord& record, const Candidate& candidate, const RunRequest& request, int repeat) {
+  const BitCheck check = check_bits(candidate, request, repeat);
+  record.time_ms.kernel = check.first.kernel_ms;
+  account(record, check.first);
+  bool claimed = false;
+  for (const BitClaim& claim : check.claims) claimed |= claim.claimed && claim.skipped.empty();
+  for (const Tensor& t : check.first.tensors.list()) {
+    TensorRecord r = blank_tensor(t);
+    r.views.push_back(determinism_view(check.claims, t.spec.name));
+    r.differing = static_cast<std::int64_t>(r.views.back().value);
+    r.status = name(r.views.back().ok ? Status::Pass : Status::Fail);
+    r.view = name(r.views.back().ok ? View::None : View::Determinism);
+    record.accounting.compared += size_of(t);
+    record.tensors.push_back(std::move(r));
+  }
+  judge(record);
+  if (record.status == name(Status::Pass) && !claimed)
+    set_status(record, Status::Unsupported, "the contract claims no determinism and no invariance");
+}
+
+void compare_all(CaseRecord& record, const Subject& subject, const Candidate& candidate, const Known& known,
+                 const Observed& observed, Direction direction, const std::vector<BitClaim>& claims,
+                 const WalkOptions& walk) {
+  for (const ExpectedTensor& expected : known.expected.tensors) {
+    if (!answers(expected.spec.role, direction)) continue;
+    const Tensor* got = observed.tensors.find(expected.spec.name);
+    if (!got) {
+      if (!candidate.stored)
+        record.accounting.complaints.push_back(fmt::format("'{}' was not produced", expected.spec.name));
+      continue;
+    }
+    if (got->elements() != elements(expected.spec.dims)) {
+      record.accounting.complaints.push_back(fmt::format("'{}' has {} elements where the truth has {}", expected.spec.name,
+                                                         got->elements(), elements(expected.spec.dims)));
+      continue;
+    }
+    const Bound bound = subject.bound
+                            ? subject.bound(candidate.contract, got->spec)
+                            : registry().bound_of(subject.problem, candidate.contract, got->spec);
+    TensorRecord tensor = compare({.expected = expected,
+                                   .base = subject.judge_base ? &known.base : nullptr,
+                                   .observed = *got,
+                                   .bound = bound,
+                                   .fidelity = candidate.contract.fidelity,
+                                   .exact = subject.check == Check::Exact || !expected.bits.empty(),
+                                   .details = walk.details});
+    judge_tensor(tensor);
+    if (!claims.empty()) tensor.views.push_back(determinism_view(claims, expected.spec.name));
+    record.accounting.compared += size_of(*got);
+    record.tensors.push_back(std::move(tensor));
+  }
+  for (const Tensor& t : observed.tensors.list())
+    if (!known.expected.find(t.spec.name))
+      record.accounting.complaints.push_back(fmt::format("'{}' has no truth to compare it with", t.spec.name));
+}
+
+// One side or both refuse these inputs (a golden may record that its source did).
+bool refusals(CaseRecord& record, const Subject& subject, const Expected& expected, const Observed& observed) {
+  if (expected.refused.empty() && observed.refused.empty()) return false;
+  if (subject.check != Check::Golden && !expected.refused.empty())
+    set_status(record, Status::Unsupported, "the reference refuses these inputs: " + expected.refused);
+  else if (expected.refused.empty())
+    set_status(record, Status::Fail, "the candidate refuses what the truth answers: " + observed.refused);
+  else if (observed.refused.empty())
+    set_status(record, Status::Fail, "the candidate answers what the truth refuses: " + expected.refused);
+  else
+    set_status(record, Status::Pass, "both refuse: " + observed.refused);
+  if (record.status == name(Status::Fail)) {
+    record.view = name(View::Exact);
+    record.views = {record.view};
+  }
+  return true;
+}
+
+void walk_case(CaseRecord& record, const Subject& subject, const Candidate& candidate, const Known& known,
+               const WalkOptions& walk) {
+  const auto direction = direction_of(subject, candidate);
+  if (!direction) return set_status(record, Status::Unsupported, "forward only");
+  if (!candidate.run) throw Failure(candidate.name + " has nothing to run");
+  const RunRequest request{.problem = subject.problem,
+                           .inputs = known.inputs,
+                           .direction = *direction,
+                           .expected = &known.expected};
+  if (subject.check == Check::Bitwise) return walk_bits(record, candidate, request, walk.repeat);
+
+  BitCheck launched;
+  if (walk.repeat > 1 && !candidate.stored) {
+    // Repeats alone here; thread counts and the op's invariants belong to the bitwise check.
+    Candidate repeats = candidate;
+    repeats.contract.invariant.clear();
+    launched = check_bits(repeats, request, walk.repeat);
+  } else {
+    launched.first = candidate.run(request);
+  }
+  const Observed& observed = launched.first;
+  record.time_ms.kernel = observed.kernel_ms;
+  account(record, observed);
+  if (refusals(record, subject, known.expected, observed)) return;
+  const auto start = Clock::now();
+  compare_all(record, subject, candidate, known, observed, *direction, launched.claims, walk);
+  record.time_ms.compare = ms_since(start);
+  judge(record);
+  if (record.status == name(Status::Pass) && !known.vacuous.empty())
+    set_status(record, Status::Unproven, fmt::format("vacuous: {}", fmt::join(known.vacuous, "; ")));
+}
+
+std::string repro(const Subject& subject, const Candidate& candidate, const std::string& id) {
+  if (!candidate.fault.empty()) return fmt::format("parity mutate --only '{}!{}'", candidate.name, candidate.fault);
+  std::string line = fmt::format("{} '{}'", subject.command, id);
+  if (subject.direction != Direction::Both) line += fmt::format(" --direction {}", name(subject.direction));
+  if (subject.check == Check::Bitwise || subject.check == Check::Sharded || subject.check == Check::Drift)
+    line += fmt::format(" --check {}", name(subject.check));
+  return line;
+}
+
+}  // namespace
+
+CaseRecord blank_record(const Subject& subject, const Candidate& candidate) {
+  const Case& problem = subject.problem;
+  CaseRecord r{.id = print_id(problem, candidate.name, candidate.options),
+               .op = problem.op,
+               .kernel = candidate.name,
+               .dtype = std::string(name(problem.dtype)),
+               .fill = problem.fill,
+               .sizes_text = problem.sizes.str(),
+               .options = problem.options.map(),
+               .check = std::string(name(subject.check)),
+               .lane = std::string(name(problem.lane)),
+               .expected = candidate.expect_fail ? "fail" : "",
+               .fault = candidate.fault,
+               .contract = candidate.contract.name};
+  for (const Size& size : problem.sizes.list()) r.sizes[size.name] = size.extent;
+  if (problem.recorded.empty()) r.seed = problem.seed;
+  r.direction = name(direction_of(subject, candidate).value_or(subject.direction));
+  r.repro = repro(subject, candidate, r.id);
+  return r;
+}
+
+CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Known& known, const WalkOptions& walk) {
+  CaseRecord record;
+  try {
+    record = blank_record(subject, candidate);
+    record.time_ms = known.times;
+    if (!candidate.unsupported.empty()) {
+      set_status(record, Status::Unsupported, candidate.unsupported);
+      return record;
+    }
+    walk_case(record, subject, candidate, known, walk);
+    record.hw_verified = candidate.hw_verified && !candidate.stored && record.status != name(Status::Unsupported);
+    if (walk.waive && candidate.fault.empty()) apply_waivers(record, registry().waivers, today());
+  } catch (const LaunchError& e) {
+    set_error(record, "crash", e.what());
+  } catch (const std::bad_alloc&) {
+    set_error(record, "memory", "out of memory");
+  } catch (const Failure& e) {
+    set_error(record, "harness", fmt::format("{} ({}:{})", e.what(), e.file, e.line));
+  } catch (const std::exception& e) {
+    set_error(record, "harness", e.what());
+  }
+  return record;
+}
+
+}  // namespace parity

@@ -1,0 +1,322 @@
+// Order, isolation, limits: many subjects through children, records to the sink in order.
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "harness/environment.hpp"
+#include "harness/failure.hpp"
+#include "harness/suite_state.hpp"
+#include "harness/zygote.hpp"
+
+namespace parity {
+namespace {
+
+// SIGINT and SIGTERM arrive as a file descriptor while this lives; children that outlive a wait come to this process.
+class Signals {
+ public:
+  Signals() {
+    sigset_t ours;
+    ::sigemptyset(&ours);
+    for (const int s : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ours, s);
+    ::sigprocmask(SIG_BLOCK, &ours, &before_);
+    fd_ = Fd(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
+    ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~Signals() {
+    ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  int fd() const { return fd_.get(); }
+  int arrived() const {
+    signalfd_siginfo info{};
+    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_ = {};
+  Fd fd_ = {};
+  int subreaper_ = 0;
+};
+
+// A child at work on one subject.
+struct Running {
+  std::size_t subject = 0;
+  std::vector<std::size_t> todo = {};
+  pid_t pid = -1;
+  pid_t grandchild = -1;
+  Fd pipe = {};
+  FrameReader reader = {};
+  FrameKind phase = FrameKind::Hello;
+  std::size_t current = 0;  // candidate, in the phases Base and Candidate
+  Deadline deadline = {};
+  bool timed_out = false;
+
+  Running() = default;
+  Running(Running&&) = default;
+  Running& operator=(Running&&) = default;
+  ~Running() {
+    if (pipe.get() >= 0) end();
+  }
+  void stop() {
+    if (grandchild > 1) ::kill(-grandchild, SIGKILL);
+    if (pid > 1) ::kill(pid, SIGKILL);
+  }
+  std::optional<Ending> end() {
+    stop();
+    pipe.reset();
+    const pid_t child = std::exchange(pid, -1);
+    if (child <= 1) return std::nullopt;  // it never said who it is
+    return kill_and_reap(child);
+  }
+};
+
+class Suite {
+ public:
+  Suite(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks, Ledger& ledger)
+      : subjects_(subjects), options_(options), hooks_(hooks), ledger_(ledger) {
+    const auto cores = std::max(1u, std::thread::hardware_concurrency());
+    jobs_ = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : static_cast<int>(cores));
+    for (std::size_t i = 0; i < subjects.size(); ++i)
+      if (!ledger.todo(i).empty()) waiting_.push_back(i);
+    const std::string library = options.torch_library.empty() ? torch_library_path() : options.torch_library;
+    if (std::ranges::any_of(waiting_, [&](std::size_t i) { return needs_library(i); }) && !library.empty())
+      zygote_ = std::make_unique<Zygote>(subjects, options, hooks, library);
+  }
+
+  // The signal that ended it, or 0.
+  int run(const Signals& signals) {
+    ledger_.deliver();
+    while (!waiting_.empty() || !running_.empty()) {
+      while (running_.size() < jobs_ && !waiting_.empty()) start_next();
+      ledger_.deliver();
+      std::vector<pollfd> fds{{signals.fd(), POLLIN, 0}};
+      Deadline nearest = after_seconds(60);
+      for (const Running& r : running_) {
+        fds.push_back({r.pipe.get(), POLLIN, 0});
+        nearest = std::min(nearest, r.deadline);
+      }
+      ::poll(fds.data(), fds.size(), poll_ms(nearest));
+      if (fds[0].revents != 0)
+        if (const int signal = signals.arrived(); signal != 0) return signal;
+      for (std::size_t i = running_.size(); i-- > 0;) {
+        if (fds[i + 1].revents != 0 && !listen(running_[i])) {
+          Running ended = std::move(running_[i]);
+          running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+          finish(std::move(ended));
+        } else if (!running_[i].timed_out && std::chrono::steady_clock::now() > running_[i].deadline) {
+          running_[i].timed_out = true;
+          running_[i].stop();  // its end of the pipe closes, which ends the wait
+        }
+      }
+      ledger_.deliver();
+    }
+    return 0;
+  }
+
+ private:
+  bool needs_library(std::size_t subject) const {
+    return std::ranges::any_of(ledger_.todo(subject), [&](std::size_t c) {
+      return !subjects_[subject].candidates[c].environment.empty();
+    });
+  }
+
+  void start_next() {
+    const std::size_t subject = hooks_.next ? hooks_.next(waiting_) : waiting_.front();
+    std::erase(waiting_, subject);
+    std::vector<std::size_t> todo = ledger_.todo(subject);
+    if (!needs_library(subject)) return start(subject, std::move(todo));
+    const std::string trouble = zygote_ ? zygote_->trouble(options_.timeout_s) : "this build has no libparity_torch.so";
+    if (!trouble.empty()) {
+      for (const std::size_t c : std::vector<std::size_t>(todo)) {
+        if (subjects_[subject].candidates[c].environment.empty()) continue;
+        ledger_.unsupported(subject, c, trouble);
+        std::erase(todo, c);
+      }
+    }
+    if (!todo.empty()) start(subject, std::move(todo));
+  }
+
+  void start(std::size_t subject, std::vector<std::size_t> todo) {
+    Pipe pipe = make_pipe();
+    Running r;
+    r.subject = subject;
+    r.todo = std::move(todo);
+    r.deadline = after_seconds(options_.timeout_s + kGrace);
+    if (needs_library(subject) && zygote_ && zygote_->trouble(0).empty()) {
+      zygote_->start(subject, r.todo, pipe.write.get());
+    } else {
+      const pid_t self = ::getpid();
+      std::fflush(nullptr);
+      r.pid = ::fork();
+      if (r.pid < 0) throw Failure("fork failed");
+      if (r.pid == 0) {
+        pipe.read.reset();
+        if (!become_child(self)) ::_exit(2);
+        serve_subject(subjects_[subject], r.todo, options_, hooks_, pipe.write.get());
+      }
+    }
+    r.pipe = std::move(pipe.read);
+    running_.push_back(std::move(r));
+  }
+
+  // False at the end of its messages.
+  bool listen(Running& r) {
+    std::array<char, 1 << 16> chunk{};
+    const ssize_t n = ::read(r.pipe.get(), chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) return true;
+    if (n <= 0) return false;
+    try {
+      r.reader.feed({chunk.data(), static_cast<std::size_t>(n)});
+      while (const auto frame = r.reader.next()) take(r, *frame);
+    } catch (const std::exception&) {
+      return false;  // a child that talks nonsense is ended; what it owes becomes an error
+    }
+    return true;
+  }
+
+  void take(Running& r, const Frame& frame) {
+    const double grace = frame.kind == FrameKind::Candidate ? kGrace : 0;  // the child keeps that time itself
+    r.deadline = after_seconds(options_.timeout_s + grace);
+    switch (frame.kind) {
+      case FrameKind::Hello:
+        if (r.pid < 0) r.pid = std::stoi(frame.payload);
+        return;
+      case FrameKind::Truth:
+        break;
+      case FrameKind::TruthFailed: {
+        const std::size_t line = frame.payload.find('\n');
+        fail(r.subject, r.todo, {frame.payload.substr(0, line), frame.payload.substr(line + 1)});
+        r.todo.clear();
+        return;
+      }
+      case FrameKind::Base:
+        r.current = frame.index;
+        break;
+      case FrameKind::Candidate:
+        r.current = frame.index;
+        r.grandchild = std::stoi(frame.payload);
+        break;
+      case FrameKind::Record:
+        ledger_.record(r.subject, frame.index, from_wire(frame.payload));
+        std::erase(r.todo, frame.index);
+        r.grandchild = -1;
+        break;
+      case FrameKind::Skipped:
+        ledger_.skip(r.subject, frame.index);
+        std::erase(r.todo, frame.index);
+        break;
+    }
+    r.phase = frame.kind;
+  }
+
+  void fail(std::size_t subject, const std::vector<std::size_t>& candidates, const Trouble& trouble) {
+    for (const std::size_t c : candidates)
+      ledger_.record(subject, c, error_record(subjects_[subject], subjects_[subject].candidates[c], trouble));
+  }
+
+  // What a dead child still owes: the guilty become errors, the others get a new child.
+  void finish(Running r) {
+    const bool timed_out = r.timed_out;
+    const std::optional<Ending> ending = r.end();
+    if (r.todo.empty()) return;
+    Trouble trouble = ending ? explain(*ending, options_.memory_bytes) : Trouble{"crash", "the child ended before it began"};
+    if (timed_out) trouble = {"timeout", fmt::format("no answer within {:g} s", options_.timeout_s)};
+    std::vector<std::size_t> guilty = r.todo;
+    if (r.phase == FrameKind::Candidate) {
+      guilty = {r.current};
+    } else if (r.phase == FrameKind::Base) {
+      trouble.reason = "base: " + trouble.reason;
+      const Subject& subject = subjects_[r.subject];
+      const std::string key = subject.candidates[r.current].contract.key();
+      std::erase_if(guilty, [&](std::size_t c) { return subject.candidates[c].contract.key() != key; });
+    } else if (r.phase == FrameKind::Truth) {
+      trouble.reason = "truth: " + trouble.reason;
+    }
+    fail(r.subject, guilty, trouble);
+    for (const std::size_t c : guilty) std::erase(r.todo, c);
+    if (!r.todo.empty()) start(r.subject, std::move(r.todo));
+  }
+
+  static constexpr double kGrace = 10;  // seconds
+
+  const std::vector<Subject>& subjects_;
+  const SuiteOptions& options_;
+  const SuiteHooks& hooks_;
+  Ledger& ledger_;
+  std::size_t jobs_ = 1;
+  std::vector<std::size_t> waiting_ = {};
+  std::vector<Running> running_ = {};
+  std::unique_ptr<Zygote> zygote_ = {};
+};
+
+// Everything in this process: no limits, no isolation.
+void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks, Ledger& ledger) {
+  const WalkOptions walk{.repeat = options.repeat, .details = options.details, .waive = options.waive};
+  for (std::size_t s = 0; s < subjects.size(); ++s) {
+    ledger.deliver();
+    const Subject& subject = subjects[s];
+    const std::vector<std::size_t> todo = ledger.todo(s);
+    std::optional<Groundwork> ground;
+    for (const std::size_t c : todo) {
+      const Candidate& candidate = subject.candidates[c];
+      if (!candidate.environment.empty() && !candidate.run) {
+        ledger.unsupported(s, c, "needs a process of its own; run it isolated");
+        continue;
+      }
+      if (hooks.wanted && !hooks.wanted(subject, candidate)) {
+        ledger.skip(s, c);
+        continue;
+      }
+      CaseRecord record;
+      try {
+        if (!ground) ground.emplace(subject, wants_gradients(subject, todo));
+        record = run_case(subject, candidate, ground->known(candidate.contract), walk);
+      } catch (...) {
+        record = error_record(subject, candidate, trouble_of(std::current_exception()));
+      }
+      if (hooks.finished) hooks.finished(subject, candidate, record);
+      ledger.record(s, c, std::move(record));
+    }
+  }
+  ledger.deliver();
+}
+
+}  // namespace
+
+SuiteResult run_suite(const std::vector<Subject>& given, const SuiteOptions& options, const SuiteHooks& hooks,
+                      const Sink& sink, const ShowProgress& progress) {
+  std::vector<Subject> subjects = given;
+  if (options.direction != Direction::Both)
+    for (Subject& s : subjects) s.direction = options.direction;
+  Ledger ledger(subjects, options, sink, progress);
+  int signal = 0;
+  if (options.isolate) {
+    const Signals signals;
+    signal = Suite(subjects, options, hooks, ledger).run(signals);
+  } else {
+    run_here(subjects, options, hooks, ledger);
+  }
+  if (signal != 0) ::raise(signal);  // ends this process unless the caller handles it
+  SuiteResult result = ledger.result();
+  result.interrupted = signal;
+  return result;
+}
+
+SuiteResult run_suite(const std::vector<Subject>& subjects, const SuiteOptions& options, const Sink& sink,
+                      const ShowProgress& progress) {
+  return run_suite(subjects, options, SuiteHooks{}, sink, progress);
+}
+
+}  // namespace parity

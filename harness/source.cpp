@@ -1,0 +1,100 @@
+// Where subjects and candidates come from: generated cases with the registered kernels, and the op's own base.
+#include "harness/source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/failure.hpp"
+#include "harness/walk.hpp"
+
+namespace parity {
+namespace {
+
+Subject without_candidates(const Case& problem) {
+  const OpDef& op = registry().op_or_throw(problem.op);
+  Subject subject{.problem = problem, .check = problem.check};
+  subject.inputs = [problem, &op] { return generate(problem, op, /*threads=*/1); };
+  return subject;
+}
+
+bool takes(const KernelDef& kernel, Dtype dtype) {
+  const std::vector<Dtype>& list = kernel.contract.dtypes;
+  return list.empty() || std::ranges::find(list, dtype) != list.end();
+}
+
+// The default runs on every case; a variant on the cases of its lane and above.
+bool runs(const KernelDef& kernel, std::size_t variant, const Case& problem) {
+  return variant == 0 || kernel.variants[variant].lane <= problem.lane;
+}
+
+}  // namespace
+
+Subject subject_of(const Case& problem, std::string_view kernels) {
+  Subject subject = without_candidates(problem);
+  for (const KernelDef& kernel : registry().kernels) {
+    if (kernel.op != problem.op || !glob_match(kernels, kernel.name)) continue;
+    if (problem.set && !glob_match(problem.set->kernels, kernel.name)) continue;
+    if (!takes(kernel, problem.dtype) && kernels != kernel.name) continue;
+    for (std::size_t v = 0; v < kernel.variants.size(); ++v)
+      if (runs(kernel, v, problem))
+        subject.candidates.push_back(candidate_of(kernel, kernel.variants[v].options, problem));
+  }
+  return subject;
+}
+
+Subject subject_of(const Case& problem, std::string_view kernel, const Options& kernel_options) {
+  Subject subject = without_candidates(problem);
+  const KernelDef* found = registry().kernel(kernel);
+  if (!found || found->op != problem.op)
+    throw UsageError(fmt::format("op '{}' has no kernel '{}'; `parity list` shows them", problem.op, kernel));
+  subject.candidates.push_back(candidate_of(*found, kernel_options, problem));
+  return subject;
+}
+
+Candidate base_candidate(const OpDef& op, const Contract& contract, std::string_view fault, int variation) {
+  Candidate c{.name = fmt::format("{}.base", op.name), .contract = contract, .fault = std::string(fault)};
+  if (variation > 0) c.options.set("variation", std::to_string(variation));
+  c.run = [&op, contract, fault = std::string(fault), variation](const RunRequest& request) {
+    const bool gradients = request.direction != Direction::Forward;
+    const Evaluation evaluation = op.base({.problem = request.problem,
+                                           .contract = contract,
+                                           .inputs = request.inputs,
+                                           .variation = variation,
+                                           .seed = request.problem.seed,
+                                           .fault = fault,
+                                           .gradients = gradients});
+    Observed observed;
+    for (const TensorSpec& spec : op.outputs(request.problem)) {
+      if (!answers(spec.role, request.direction)) continue;
+      const auto values = std::ranges::find(evaluation, spec.name, &Values::name);
+      if (values == evaluation.end()) continue;  // shows as bytes that nobody produced
+      if (values->bits.empty())
+        observed.tensors.add(make_tensor(spec, values->value));  // already of that format: exact
+      else
+        observed.tensors.add({spec, values->bits});
+    }
+    return observed;
+  };
+  return c;
+}
+
+bool answers(Role role, Direction direction) {
+  if (role == Role::Input || role == Role::Cotangent) return false;
+  return direction == Direction::Both || (role == Role::Gradient) == (direction == Direction::Backward);
+}
+
+std::optional<Direction> direction_of(const Subject& subject, const Candidate& candidate) {
+  bool gradients = true;  // of an op that is not registered, what the source says
+  if (const OpDef* op = registry().op(subject.problem.op); op && op->outputs) {
+    const std::vector<TensorSpec> outputs = op->outputs(subject.problem);
+    gradients = std::ranges::any_of(outputs, [](const TensorSpec& s) { return s.role == Role::Gradient; });
+  }
+  const bool backward = gradients && candidate.backward;
+  if (subject.direction == Direction::Forward) return Direction::Forward;
+  if (backward) return subject.direction;
+  if (subject.direction == Direction::Both) return Direction::Forward;
+  return std::nullopt;
+}
+
+}  // namespace parity

@@ -1,0 +1,151 @@
+#include "harness/worker.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include "harness/failure.hpp"
+
+namespace parity {
+namespace {
+
+WalkOptions walk_options(const SuiteOptions& options) {
+  return {.repeat = options.repeat, .details = options.details, .waive = options.waive};
+}
+
+// In the grandchild: the walk, and its record into the pipe.
+[[noreturn]] void answer(const Subject& subject, const Candidate& candidate, const Known& known,
+                         const SuiteOptions& options, int out) {
+  try {
+    const CaseRecord record = run_case(subject, candidate, known, walk_options(options));
+    send_frame(out, {FrameKind::Record, 0, to_wire(record)});
+    ::_exit(0);
+  } catch (...) {
+    ::_exit(2);
+  }
+}
+
+// Reads until the end of the pipe or the deadline; true: the end.
+bool drain(int fd, Deadline deadline, FrameReader& reader) {
+  std::array<char, 1 << 16> chunk{};
+  for (;;) {
+    pollfd p{fd, POLLIN, 0};
+    const int left = poll_ms(deadline);
+    const int ready = ::poll(&p, 1, left);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && left == 0) return false;
+    if (ready == 0) continue;
+    const ssize_t n = ::read(fd, chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    if (reader.left() > (std::size_t{1} << 30)) return true;  // no record is that long
+    reader.feed({chunk.data(), static_cast<std::size_t>(n)});
+  }
+}
+
+CaseRecord read_record(FrameReader& reader, const Ending& ending, const SuiteOptions& options, const CaseRecord& blank) {
+  const auto error = [&](Trouble t) {
+    CaseRecord record = blank;
+    record.status = name(Status::Error);
+    record.error_kind = t.kind;
+    record.reason = t.reason;
+    return record;
+  };
+  if (reader.empty()) return error(explain(ending, options.memory_bytes));
+  const std::size_t bytes = reader.left();
+  try {
+    const auto frame = reader.next();
+    if (!frame) return error(explain(ending, options.memory_bytes));  // died while answering
+    if (frame->kind != FrameKind::Record || !reader.empty()) throw Failure("more than a record");
+    CaseRecord record = from_wire(frame->payload);
+    parse_status(record.status);
+    if (record.id != blank.id || record.direction != blank.direction) throw Failure("the record of another case");
+    return record;
+  } catch (const std::exception& e) {
+    return error({"harness", fmt::format("unreadable answer of {} bytes: {}", bytes, e.what())});
+  }
+}
+
+CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Known& known, const SuiteOptions& options,
+                             int out) {
+  const Candidate& candidate = subject.candidates[index];
+  const CaseRecord blank = blank_record(subject, candidate);
+  Pipe pipe = make_pipe();
+  std::fflush(nullptr);
+  const pid_t self = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw Failure("fork failed");
+  if (pid == 0) {
+    ::close(out);
+    pipe.read.reset();
+    if (!become_child(self)) ::_exit(2);
+    answer(subject, candidate, known, options, pipe.write.get());
+  }
+  ::setpgid(pid, pid);  // also here, so that the group exists before it may have to be killed
+  pipe.write.reset();
+  send_frame(out, {FrameKind::Candidate, static_cast<std::uint32_t>(index), std::to_string(pid)});
+  FrameReader reader;
+  const Deadline deadline = after_seconds(options.timeout_s);
+  std::optional<Ending> ending;
+  if (drain(pipe.read.get(), deadline, reader)) ending = reap_until(pid, deadline);
+  if (!ending) kill_and_reap(pid);
+  ::kill(-pid, SIGKILL);
+  kill_descendants();
+  if (!ending) {
+    CaseRecord record = blank;
+    record.status = name(Status::Error);
+    record.error_kind = "timeout";
+    record.reason = fmt::format("no answer within {:g} s", options.timeout_s);
+    return record;
+  }
+  return read_record(reader, *ending, options, blank);
+}
+
+}  // namespace
+
+void serve_subject(const Subject& subject, std::span<const std::size_t> todo, const SuiteOptions& options,
+                   const SuiteHooks& hooks, int out) {
+  try {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a kernel leaves behind comes to this process
+    quiet_stdio();
+    limit_memory(options.memory_bytes);
+    send_frame(out, {FrameKind::Hello, 0, std::to_string(::getpid())});
+    send_frame(out, {FrameKind::Truth});
+    std::optional<Groundwork> ground;
+    try {
+      ground.emplace(subject, wants_gradients(subject, todo));
+    } catch (...) {
+      const Trouble t = trouble_of(std::current_exception());
+      send_frame(out, {FrameKind::TruthFailed, 0, t.kind + "\n" + t.reason});
+      ::_exit(0);
+    }
+    for (const std::size_t i : todo) {
+      const Candidate& candidate = subject.candidates[i];
+      const auto index = static_cast<std::uint32_t>(i);
+      if (hooks.wanted && !hooks.wanted(subject, candidate)) {
+        send_frame(out, {FrameKind::Skipped, index});
+        continue;
+      }
+      send_frame(out, {FrameKind::Base, index});
+      CaseRecord record;
+      try {
+        record = run_in_grandchild(subject, i, ground->known(candidate.contract), options, out);
+      } catch (...) {
+        record = error_record(subject, candidate, trouble_of(std::current_exception()));
+      }
+      if (hooks.finished) hooks.finished(subject, candidate, record);
+      send_frame(out, {FrameKind::Record, index, to_wire(record)});
+    }
+    ::_exit(0);
+  } catch (...) {
+    ::_exit(2);
+  }
+}
+
+}  // namespace parity

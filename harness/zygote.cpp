@@ -1,0 +1,147 @@
+#include "harness/zygote.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "harness/failure.hpp"
+
+namespace parity {
+namespace {
+
+constexpr std::size_t kMostCandidates = 4096;
+
+// One message: subject, then the candidates to run; the pipe travels beside it.
+using Message = std::array<std::uint32_t, kMostCandidates + 1>;
+
+struct Envelope {
+  Envelope(void* data, std::size_t size) : part{data, size} {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
+  iovec part;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+};
+
+Candidate resolved(const Candidate& c, const Case& problem) {
+  if (c.environment.empty()) return c;
+  const KernelDef* kernel = registry().kernel(c.name);
+  if (!kernel) {
+    Candidate missing = c;
+    missing.unsupported = "the library does not hold this kernel; it was built from other sources";
+    return missing;
+  }
+  return candidate_of(*kernel, c.options, problem, c.fault);
+}
+
+// The subject's child must be a child of the suite, which waits for it: its parent in between ends at once.
+[[noreturn]] void serve(const Subject& subject, std::span<const std::size_t> todo, const SuiteOptions& options,
+                        const SuiteHooks& hooks, pid_t suite, int out) {
+  if (::fork() != 0) ::_exit(0);
+  for (int i = 0; ::getppid() != suite && i < 10'000; ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (!become_child(suite)) ::_exit(2);
+  Subject here = subject;
+  for (Candidate& c : here.candidates) c = resolved(c, subject.problem);
+  serve_subject(here, todo, options, hooks, out);
+}
+
+[[noreturn]] void live(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
+                       const std::string& library, pid_t suite, int socket) {
+  // One thread unless a kernel asks for more: what follows forks.
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) ::setenv(name, "1", 1);
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  std::string answer = "ok";
+  if (!::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
+    const char* why = ::dlerror();
+    answer = fmt::format("{} cannot be loaded: {}", library, why ? why : "unknown reason");
+  }
+  ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL);
+  static Message message;
+  for (;;) {
+    Envelope envelope(message.data(), sizeof message);
+    const ssize_t n = ::recvmsg(socket, &envelope.message, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR) continue;
+    const cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&envelope.message) : nullptr;
+    if (!header) ::_exit(0);
+    int out = -1;
+    std::memcpy(&out, CMSG_DATA(header), sizeof out);
+    const auto words = static_cast<std::size_t>(n) / sizeof(std::uint32_t);
+    const std::vector<std::size_t> todo(message.begin() + 1, message.begin() + static_cast<std::ptrdiff_t>(words));
+    const pid_t between = ::fork();
+    if (between == 0) serve(subjects.at(message[0]), todo, options, hooks, suite, out);
+    ::close(out);
+    if (between > 0) ::waitpid(between, nullptr, 0);
+  }
+}
+
+}  // namespace
+
+Zygote::Zygote(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
+               const std::string& library) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) throw Failure("socketpair failed");
+  Fd here(ends[0]), there(ends[1]);
+  const pid_t suite = ::getpid();
+  std::fflush(nullptr);
+  pid_ = ::fork();
+  if (pid_ < 0) throw Failure("fork failed");
+  if (pid_ == 0) {
+    here.reset();
+    if (!become_child(suite)) ::_exit(2);
+    quiet_stdio();
+    try {
+      live(subjects, options, hooks, library, suite, there.get());
+    } catch (...) {
+      ::_exit(2);
+    }
+  }
+  socket_ = std::move(here);
+}
+
+Zygote::~Zygote() {
+  socket_.reset();
+  if (pid_ > 0) kill_and_reap(pid_);
+}
+
+std::string Zygote::trouble(double timeout_s) {
+  if (loaded_) return "";
+  pollfd p{socket_.get(), POLLIN, 0};
+  const Deadline deadline = after_seconds(timeout_s);
+  while (::poll(&p, 1, poll_ms(deadline)) == 0)
+    if (poll_ms(deadline) == 0) return fmt::format("the library did not load within {:g} s", timeout_s);
+  std::array<char, 4096> text{};
+  const ssize_t n = ::recv(socket_.get(), text.data(), text.size(), 0);
+  if (n <= 0) return "the process that loads the library died";
+  const std::string answer(text.data(), static_cast<std::size_t>(n));
+  loaded_ = answer == "ok";
+  return loaded_ ? "" : answer;
+}
+
+void Zygote::start(std::size_t subject, std::span<const std::size_t> todo, int out) {
+  if (todo.size() > kMostCandidates) throw Failure("too many candidates of one subject");
+  Message message{};
+  message[0] = static_cast<std::uint32_t>(subject);
+  for (std::size_t i = 0; i < todo.size(); ++i) message[i + 1] = static_cast<std::uint32_t>(todo[i]);
+  Envelope envelope(message.data(), (todo.size() + 1) * sizeof(std::uint32_t));
+  cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &out, sizeof out);
+  if (::sendmsg(socket_.get(), &envelope.message, MSG_NOSIGNAL) < 0)
+    throw Failure(fmt::format("the process that holds the library is gone: {}", std::strerror(errno)));
+}
+
+}  // namespace parity
