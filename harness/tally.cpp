@@ -1,19 +1,7 @@
 // Counts and exit codes (tolerance.md §7): of several, 2 before 5 before 1 before 3 before 4 before 0.
-#include <algorithm>
-#include <array>
-
 #include "harness/suite.hpp"
 
 namespace parity {
-
-int worse_exit(int a, int b) {
-  constexpr std::array<int, 6> kOrder = {2, 5, 1, 3, 4, 0};
-  const auto rank = [&](int code) { return std::ranges::find(kOrder, code) - kOrder.begin(); };
-  // A code that is none of ours is worse than any that is.
-  if (rank(a) == std::ssize(kOrder)) return a;
-  if (rank(b) == std::ssize(kOrder)) return b;
-  return rank(a) <= rank(b) ? a : b;
-}
 
 void count(Counts& counts, const CaseRecord& record) {
   switch (parse_status(record.status)) {
