@@ -15,8 +15,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kManifest = "MANIFEST.json";
-constexpr std::size_t kBlock = 64 << 10;        // bytes; of files above 64 MiB: 1 MiB
+constexpr std::size_t kBlock = 4 << 10;  // bytes; of files above 64 MiB: 1 MiB
 constexpr std::size_t kLargeBlock = 1 << 20;
+constexpr std::size_t kMostNamed = 4;  // datasets named of a block that holds several
 
 // The golden folder that covers a file: the nearest folder above it with a manifest. Empty: none.
 fs::path covering_folder(const fs::path& file) {
@@ -55,20 +56,25 @@ ManifestEntry describe(const fs::path& folder, const fs::path& file) {
           .blocks = block_digests(mapped.bytes(), block)};
 }
 
-// The dataset whose data lie at this offset, for contiguous data; chunked data are placed by their chunk.
-std::string dataset_at(const h5::File& file, std::uint64_t begin, std::uint64_t end) {
+// The datasets whose data lie in this range.
+std::string datasets_in(const h5::File& file, std::uint64_t begin, std::uint64_t end) {
+  std::string names;
+  std::size_t count = 0;
   for (const std::string& path : file.datasets("/")) {
     const h5::DatasetInfo info = file.info("/" + path);
-    for (const auto& [offset, bytes] : info.pieces)
-      if (offset < end && begin < offset + bytes) return "/" + path;
+    const bool inside = std::ranges::any_of(info.pieces, [&](const auto& piece) {
+      return piece.first < end && begin < piece.first + piece.second;
+    });
+    if (inside && ++count <= kMostNamed) names += (names.empty() ? "" : " or ") + ("/" + path);
   }
-  return "the file's structure";
+  if (count > kMostNamed) names += " or " + std::to_string(count - kMostNamed) + " more";
+  return names.empty() ? "the file's structure" : names;
 }
 
 std::string place(const fs::path& file, std::uint64_t begin, std::uint64_t end) {
   std::string where = "bytes " + std::to_string(begin) + " to " + std::to_string(end);
   try {
-    where += ", " + dataset_at(h5::File(file), begin, end);
+    where += ", " + datasets_in(h5::File(file), begin, end);
   } catch (const UsageError&) {
     where += ", and HDF5 cannot open it any more";
   }
