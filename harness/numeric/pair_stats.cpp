@@ -3,6 +3,7 @@
 #include "harness/numeric/pair_stats.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -38,6 +39,18 @@ int threads_that_pay(Dtype dtype, std::int64_t elements) {
   const std::size_t worth = bytes_for(dtype, elements) / kBytesPerThread;
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
   return static_cast<int>(std::clamp(worth, std::size_t{1}, std::min(cores, kMost)));
+}
+
+// The counters of the code over vectors, bucket = place + 1, which leave out the pairs at distance 0.
+void add_counters(const Tally& tally, UlpHistogram& histogram) {
+  std::int64_t above[32] = {};
+  std::int64_t below[32] = {};
+  tally.above.add_to(above);
+  tally.below.add_to(below);
+  for (std::size_t p = 0; p < 32; ++p) {
+    histogram[kUlpCentre + 1 + p] += above[p];
+    histogram[kUlpCentre - 1 - p] += below[p];
+  }
 }
 
 void merge(PairStats& into, const PairStats& s) {
@@ -96,10 +109,15 @@ PairStats run_blocks(Dtype dtype, BlockFunction whole, const std::byte* want, co
   Tally ulps;
   for (const Tally& tally : tallies) {
     merge(result, tally.stats);
+    add_counters(tally, result.log2_ulp_histogram);
     ulps.add_ulp(tally.ulp_low);
     ulps.ulp_high += tally.ulp_high;
   }
   result.sum_ulp = static_cast<double>(ulps.ulp_high) * 0x1p64 + static_cast<double>(ulps.ulp_low);
+  std::int64_t& centre = result.log2_ulp_histogram[kUlpCentre];
+  const auto& histogram = result.log2_ulp_histogram;
+  centre = 0;
+  centre = result.finite_pairs - std::accumulate(histogram.begin(), histogram.end(), std::int64_t{0});
   for (const BlockSums& s : sums) {
     result.sum_sq_diff += s.sq_diff;
     result.sum_sq_a += s.sq_a;

@@ -28,17 +28,35 @@ struct LaneSums {
   alignas(64) double abs_diff[kLanes] = {};
 };
 
+// Counts, for each of 32 places, the ones that vectors of 16 words hold there. Carry-save: three bit planes a stage (weights
+// 1, 2, 4 times 8^stage) and the vectors that wait for the stage; the code over vectors fills it, overflow() and add_to() are
+// plain.
+struct alignas(64) BitVector {
+  std::uint32_t word[kLanes];
+};
+struct BitCounter {
+  static constexpr int kStages = 3;
+  struct Stage {
+    BitVector planes[3] = {};
+    BitVector waiting[8] = {};
+    int size = 0;
+  };
+  Stage stages[kStages] = {};
+  std::int64_t places[32] = {};  // what has left the last stage
+
+  void overflow(const BitVector& ones);
+  // Adds the count of place p to histogram[p].
+  void add_to(std::int64_t (&histogram)[32]) const;
+};
+
 // What one thread gathers over its run of blocks; integers and maxima, so that no order shows.
 struct Tally {
   PairStats stats = {};                     // all but the sums
   std::uint64_t ulp_low = 0, ulp_high = 0;  // sum of the distances, 128 bits
-  bool careful =
-      false;  // the last block held an infinity or NaN: take the path that looks for them at once
+  BitCounter above = {}, below = {};        // distances of got above and below want, by their highest bit
+  bool careful = false;                     // the last block held an infinity or NaN: look for them at once
 
-  void add_ulp(std::uint64_t distance) {
-    ulp_low += distance;
-    ulp_high += static_cast<std::uint64_t>(ulp_low < distance);
-  }
+  void add_ulp(std::uint64_t distance);
 };
 
 // Elements [first, first + count) of both tensors, count <= kBlock and first a multiple of it.
