@@ -39,4 +39,9 @@ const Values* Base::find(std::size_t run, std::string_view name) const {
   return it == runs[run].end() ? nullptr : &*it;
 }
 
+const Noise* Base::noise_of(std::string_view name) const {
+  const auto it = std::ranges::find(noise, name, &Noise::name);
+  return it == noise.end() ? nullptr : &*it;
+}
+
 }  // namespace parity

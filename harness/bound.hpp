@@ -13,6 +13,7 @@
 
 #include "harness/case.hpp"
 #include "harness/dtype.hpp"
+#include "harness/noise.hpp"
 #include "harness/tensor.hpp"
 
 namespace parity {
@@ -53,6 +54,9 @@ struct Growth {
 };
 // g(n, u); +inf where the form is void (n u >= 1), so that nothing passes by it.
 double growth_factor(const Growth&, double u);
+// lambda of the probabilistic form for a reduction of n terms in each of so many elements, all of them right with
+// probability 1 - alpha.
+double growth_lambda(double n, double elements, double alpha);
 
 struct RoundingTerm {
   double c = 1;
@@ -73,7 +77,8 @@ struct Bound {
   Dtype accumulate = Dtype::F32;
   std::vector<RoundingTerm> roundings = {};
   ScaleFrom scale_from = ScaleFrom::Reference;
-  double c_sigma = 0;     // with ScaleFrom::Spread: allowed = rho u |x*| + c_sigma sigma_i + floor
+  double c_sigma = 0;     // with ScaleFrom::Spread: allowed = rho u |x*| + c_sigma sigma_i + floor. 0: from the family-wise
+                          // target over the tensor and the degrees of freedom of sigma (noise.hpp), which is the rule
   double subnormals = 1;  // floor, in smallest subnormals of the output
   NonFinite nonfinite = NonFinite::MustMatch;
   bool strict_signed_zero = false;
@@ -110,10 +115,13 @@ struct Values {
 };
 using Evaluation = std::vector<Values>;
 
-// base[0] is the base, base[1..K] its harmless variants.
+// base[0] is the base, base[1..K] its harmless variants. `noise` is what they say about each output (noise.cpp), kept so
+// that many candidates of one case share it; where it is missing, compare() works it out for itself.
 struct Base {
   std::vector<Evaluation> runs = {};
+  std::vector<Noise> noise = {};
   const Values* find(std::size_t run, std::string_view name) const;
+  const Noise* noise_of(std::string_view name) const;
 };
 
 }  // namespace parity

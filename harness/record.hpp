@@ -87,6 +87,7 @@ struct TensorRecord {
   std::vector<AxisProfile> profiles = {};
   std::vector<Heatmap> heatmaps = {};
   std::optional<Scatter> scatter = {};
+  std::string unproven = {};  // why this tensor shows nothing: bound refuted, void, larger than the output; else empty
   std::string status = {}, view = {};
 };
 

@@ -22,6 +22,9 @@ Tensors generate(const Case&, const OpDef&, int threads);
 // 3b base (base.cpp). Base and K variants at a contract; K follows the check and the cost of the case.
 Base run_base(const OpDef&, const Case&, const Contract&, const Tensors& inputs, bool gradients);
 inline constexpr int kVariants = 8;
+// 3c measured (noise.cpp). What the variants say about the noise of every float output; once per case, before candidates.
+void measure_noise(Base&, const Expected&);
+Noise measure_noise(const Base&, const ExpectedTensor&);
 
 // 5 compared (compare.cpp). Every statistic of tolerance.md §6 of one tensor; no verdict.
 struct Comparison {
@@ -37,7 +40,8 @@ TensorRecord compare(const Comparison&);
 
 // 6 judged (judge.cpp). Fills views, status and view of a tensor from its statistics; then of the whole record.
 void judge_tensor(TensorRecord&);
-void judge(CaseRecord&);            // from tensors and accounting; then waivers
+void judge(CaseRecord&);            // from tensors and accounting; a status that is set already (error,
+                                    // unsupported) stays
 void apply_waivers(CaseRecord&, std::span<const Waiver>, std::string_view today);
 
 // Which trivial candidates (tolerance.md §7) pass where they must not: reasons, empty if the case proves something.
