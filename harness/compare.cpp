@@ -1,11 +1,9 @@
-// Hop 5: expected, base, observed and bound become the statistics of one tensor. No verdict: each view
-// is a value and its limit, judge.cpp asks value <= limit.
-#include "harness/compare_parts.hpp"
-
+// Hop 5: expected, base, observed and bound become the statistics of one tensor. No verdict: each
+// view is a value and its limit, judge.cpp asks value <= limit.
+#include <algorithm>
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "harness/compare_parts.hpp"
 #include "harness/failure.hpp"
 #include "harness/numeric/pair_stats.hpp"
 #include "harness/numeric/ulp.hpp"
@@ -37,7 +35,8 @@ std::string incomparable(const Comparison& c) {
   std::vector<std::int64_t> a, b;
   for (const Dim& dim : want.dims) a.push_back(dim.extent);
   for (const Dim& dim : got.dims) b.push_back(dim.extent);
-  if (a != b) return fmt::format("shape is {}, not {}", shape_text(got.dims), shape_text(want.dims));
+  if (a != b)
+    return fmt::format("shape is {}, not {}", shape_text(got.dims), shape_text(want.dims));
   if (c.observed.bytes.size() < bytes_for(got.dtype, c.observed.elements()))
     return fmt::format("{} bytes for {} elements", c.observed.bytes.size(), c.observed.elements());
   if (got.dtype != want.dtype && (!c.expected.bits.empty() || !format(got.dtype).is_float))
@@ -64,14 +63,19 @@ void add_base(Compared& t, TensorRecord& r, Noise& own) {
 
 }  // namespace
 
-// (1 + rho u) because an error before the last rounding is scaled by it; invisible at bf16 and above.
+// (1 + rho u) because an error before the last rounding is scaled by it; invisible at bf16 and
+// above.
 Allowance allowance(const Bound& bound, const ExpectedTensor& expected, const Noise* noise) {
   const Format& out = format(expected.spec.dtype);
-  Allowance a{.relative = bound.rho * out.unit_roundoff, .floor = bound.subnormals * out.min_subnormal};
+  Allowance a{.relative = bound.rho * out.unit_roundoff,
+              .floor = bound.subnormals * out.min_subnormal};
   if (bound.scale_from == ScaleFrom::Spread) {
     if (!noise || noise->sigma.size() != expected.value.size())
-      throw Failure(fmt::format("{}: a bound by spread needs variants of the base", expected.spec.name));
-    a.companion = bound.c_sigma > 0 ? bound.c_sigma : sigma_factor(static_cast<double>(expected.value.size()), noise->dof);
+      throw Failure(
+          fmt::format("{}: a bound by spread needs variants of the base", expected.spec.name));
+    a.companion = bound.c_sigma > 0
+                      ? bound.c_sigma
+                      : sigma_factor(static_cast<double>(expected.value.size()), noise->dof);
     a.m = noise->sigma;
     return a;
   }
@@ -96,7 +100,8 @@ WorstPoint point_at(const Compared& t, std::size_t i) {
           .base = t.base.empty() ? std::numeric_limits<double>::quiet_NaN() : t.base[i],
           .candidate = got,
           .ulp = ulp_error(t.spec.dtype, t.c.expected.value[i], got),
-          .bound_used = finite ? bound_used(t.error[i], t.allowed(t.truth[i], i)) : std::numeric_limits<double>::infinity()};
+          .bound_used = finite ? bound_used(t.error[i], t.allowed(t.truth[i], i))
+                               : std::numeric_limits<double>::infinity()};
 }
 
 std::vector<std::size_t> wrong_elements(const Compared& t) {
@@ -113,7 +118,8 @@ std::vector<std::size_t> wrong_elements(const Compared& t) {
 TensorRecord compare(const Comparison& c) {
   TensorRecord r = blank(c);
   if (const std::string why = incomparable(c); !why.empty()) {
-    r.views.push_back({.view = std::string(name(View::Accounting)), .value = 1, .limit = 0, .detail = why});
+    r.views.push_back(
+        {.view = std::string(name(View::Accounting)), .value = 1, .limit = 0, .detail = why});
     return r;
   }
   if (r.elements == 0) {
@@ -125,8 +131,10 @@ TensorRecord compare(const Comparison& c) {
     return r;
   }
   if (c.expected.value.size() != static_cast<std::size_t>(r.elements))
-    throw Failure(fmt::format("{}: the reference gave {} values for {} elements", r.name, c.expected.value.size(), r.elements));
+    throw Failure(fmt::format("{}: the reference gave {} values for {} elements", r.name,
+                              c.expected.value.size(), r.elements));
 
+  Noise own;  // outlives t, which looks into it
   Compared t{.c = c, .spec = c.expected.spec, .grain = grain(c.expected.spec.dims)};
   t.cuts = slicings(t.spec.dims);
   t.truth = c.expected.value;
@@ -140,7 +148,6 @@ TensorRecord compare(const Comparison& c) {
   if (t.exact) {
     compare_exact(t, r);
   } else {
-    Noise own;
     add_base(t, r, own);
     t.truth_moments = t.noise ? t.noise->truth : truth_moments(t.truth, t.grain);
     t.allowed = allowance(c.bound, c.expected, t.noise);

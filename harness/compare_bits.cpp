@@ -1,14 +1,14 @@
 // Codes, scales and ids: bits against bits, never averaged (tolerance.md §9, §10).
 //
-// Mismatches are classified. A code one step away is a tie that fell the other way where the reference
-// kept the value before rounding (`value` off the grid, exactly midway), a neighbour otherwise; a scale
-// one step away is a scale one ulp off; everything else is `other`. All of them fail here: what rate of
-// the first kinds is legal is a matter of the contract, not of the comparison.
-#include <fmt/format.h>
-
+// Mismatches are classified. A code one step away is a tie that fell the other way where the
+// reference kept the value before rounding (`value` off the grid, exactly midway), a neighbour
+// otherwise; a scale one step away is a scale one ulp off; everything else is `other`. All of them
+// fail here: what rate of the first kinds is legal is a matter of the contract, not of the
+// comparison.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fmt/format.h>
 
 #include "harness/compare_parts.hpp"
 #include "harness/failure.hpp"
@@ -22,7 +22,8 @@ struct Tally {
   std::int64_t total() const { return ties + neighbours + other; }
 };
 
-void classify(const ExpectedTensor& expected, std::size_t i, std::uint64_t want, std::uint64_t got, Tally& tally) {
+void classify(const ExpectedTensor& expected, std::size_t i, std::uint64_t want, std::uint64_t got,
+              Tally& tally) {
   const Dtype dtype = expected.spec.dtype;
   if (ulp_distance(dtype, want, got) > 1) {
     ++tally.other;
@@ -35,9 +36,11 @@ void classify(const ExpectedTensor& expected, std::size_t i, std::uint64_t want,
 }
 
 std::string describe(const Tally& tally, Role role) {
-  const char* near = role == Role::Scales ? "scales one ulp off" : role == Role::Ids ? "ids one off" : "neighbouring codes";
-  return fmt::format("{} of {} elements differ: {} ties, {} {}, {} other", tally.total(), tally.compared, tally.ties,
-                     tally.neighbours, near, tally.other);
+  const char* near = role == Role::Scales ? "scales one ulp off"
+                     : role == Role::Ids  ? "ids one off"
+                                          : "neighbouring codes";
+  return fmt::format("{} of {} elements differ: {} ties, {} {}, {} other", tally.total(),
+                     tally.compared, tally.ties, tally.neighbours, near, tally.other);
 }
 
 }  // namespace
@@ -47,13 +50,15 @@ void compare_bits(const Comparison& c, TensorRecord& r) {
   const Dtype dtype = want.spec.dtype;
   const std::size_t bytes = bytes_for(dtype, r.elements);
   if (want.bits.size() != bytes)
-    throw Failure(fmt::format("{}: the reference gave {} bytes, {} are due", r.name, want.bits.size(), bytes));
+    throw Failure(fmt::format("{}: the reference gave {} bytes, {} are due", r.name,
+                              want.bits.size(), bytes));
   const auto ignored = [&](std::size_t i) { return i < want.ignore.size() && want.ignore[i] != 0; };
 
   Tally tally;
   double x2 = 0, o2 = 0, xo = 0, e2 = 0, ulps = 0;
   std::int64_t zeros = 0;
-  const bool same = want.ignore.empty() && std::memcmp(want.bits.data(), c.observed.bytes.data(), bytes) == 0;
+  const bool same =
+      want.ignore.empty() && std::memcmp(want.bits.data(), c.observed.bytes.data(), bytes) == 0;
   for (std::int64_t i = 0; i < r.elements; ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (ignored(at)) continue;
@@ -73,8 +78,12 @@ void compare_bits(const Comparison& c, TensorRecord& r) {
     const auto distance = static_cast<double>(ulp_distance(dtype, a, b));
     r.max_ulp = std::max(r.max_ulp, distance);
     ulps += distance;
-    const WorstPoint point{.index = coordinates(want.spec.dims, i), .letters = letters(want.spec.dims, i), .truth = x,
-                           .base = std::numeric_limits<double>::quiet_NaN(), .candidate = o, .ulp = distance,
+    const WorstPoint point{.index = coordinates(want.spec.dims, i),
+                           .letters = letters(want.spec.dims, i),
+                           .truth = x,
+                           .base = std::numeric_limits<double>::quiet_NaN(),
+                           .candidate = o,
+                           .ulp = distance,
                            .bound_used = std::numeric_limits<double>::infinity()};
     if (!r.worst || distance > r.worst->ulp) r.worst = point;
     if (c.details && r.worst_points.size() < 10) r.worst_points.push_back(point);
@@ -94,16 +103,23 @@ void compare_bits(const Comparison& c, TensorRecord& r) {
     r.unproven = "every element is left open by the definition";
     return;
   }
-  r.views.push_back({.view = std::string(name(want.spec.role == Role::Codes || want.spec.role == Role::Scales || want.spec.role == Role::Ids ? View::Discrete : View::Exact)),
-                     .value = static_cast<double>(r.mismatches), .limit = 0,
-                     .detail = r.mismatches > 0 ? describe(tally, want.spec.role) + ", first at " + [&] {
-                       for (std::int64_t i = 0; i < r.elements; ++i)
-                         if (!ignored(static_cast<std::size_t>(i)) &&
-                             load_code(dtype, want.bits.data(), i) != load_code(dtype, c.observed.bytes.data(), i))
-                           return letters(want.spec.dims, i);
-                       return std::string();
-                     }()
-                                                : std::string()});
+  r.views.push_back(
+      {.view = std::string(name(want.spec.role == Role::Codes || want.spec.role == Role::Scales ||
+                                        want.spec.role == Role::Ids
+                                    ? View::Discrete
+                                    : View::Exact)),
+       .value = static_cast<double>(r.mismatches),
+       .limit = 0,
+       .detail = r.mismatches > 0 ? describe(tally, want.spec.role) + ", first at " +
+                                        [&] {
+                                          for (std::int64_t i = 0; i < r.elements; ++i)
+                                            if (!ignored(static_cast<std::size_t>(i)) &&
+                                                load_code(dtype, want.bits.data(), i) !=
+                                                    load_code(dtype, c.observed.bytes.data(), i))
+                                              return letters(want.spec.dims, i);
+                                          return std::string();
+                                        }()
+                                  : std::string()});
 }
 
 }  // namespace parity

@@ -1,9 +1,8 @@
 // The bound, element by element: e_i <= limit * allowed_i.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "harness/compare_parts.hpp"
 
@@ -56,19 +55,23 @@ void compare_bound(Compared& t, TensorRecord& r) {
   r.detectable = worst.strength > 0 ? t.limit / worst.strength : kInfinity;
   if (worst.used > 0 && t.nonfinite.empty()) r.worst = point_at(t, worst.at);
   if (worst.void_ > 0) {
-    r.unproven = fmt::format("the bound is void at {} elements (n u >= 1, or no finite companion)", worst.void_);
+    r.unproven = fmt::format("the bound is void at {} elements (n u >= 1, or no finite companion)",
+                             worst.void_);
     return;
   }
   if (proved && r.base_bound_used > 1) {
-    r.unproven = fmt::format("bound refuted by the base, which uses {:.3g} of it", r.base_bound_used);
+    r.unproven =
+        fmt::format("bound refuted by the base, which uses {:.3g} of it", r.base_bound_used);
     return;
   }
   if (worst.strength > 0 && worst.strength <= t.limit)
     r.unproven = "the bound is larger than the output: zeros would be within it";
   ViewResult view{.view = std::string(name(View::Bound)), .value = worst.used, .limit = t.limit};
   if (worst.used > 0)
-    view.detail = fmt::format("{}: error {:.3g}, allowed {:.3g}", letters(t.spec.dims, static_cast<std::int64_t>(worst.at)), std::abs(t.error[worst.at]),
-                              t.allowed(t.truth[worst.at], worst.at) * t.limit);
+    view.detail =
+        fmt::format("{}: error {:.3g}, allowed {:.3g}",
+                    letters(t.spec.dims, static_cast<std::int64_t>(worst.at)),
+                    std::abs(t.error[worst.at]), t.allowed(t.truth[worst.at], worst.at) * t.limit);
   r.views.push_back(std::move(view));
 }
 

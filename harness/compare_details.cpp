@@ -1,5 +1,5 @@
-// What the page shows of a tensor: quantiles, worst points, profiles along axes, heatmaps, error against
-// magnitude. Nothing here is judged.
+// What the page shows of a tensor: quantiles, worst points, profiles along axes, heatmaps, error
+// against magnitude. Nothing here is judged.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -20,7 +20,8 @@ std::string letter(const Dim& dim) {
 }
 
 double at_quantile(std::vector<double>& used, double q) {
-  const auto rank = static_cast<std::ptrdiff_t>(std::ceil(q * static_cast<double>(used.size()))) - 1;
+  const auto rank =
+      static_cast<std::ptrdiff_t>(std::ceil(q * static_cast<double>(used.size()))) - 1;
   const auto at = used.begin() + std::clamp<std::ptrdiff_t>(rank, 0, std::ssize(used) - 1);
   std::nth_element(used.begin(), at, used.end());
   return *at;
@@ -30,8 +31,9 @@ void worst_points(const Compared& t, const std::vector<double>& used, TensorReco
   std::vector<std::size_t> order(used.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::size_t keep = std::min<std::size_t>(10, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(keep), order.end(),
-                    [&](std::size_t a, std::size_t b) { return used[a] != used[b] ? used[a] > used[b] : a < b; });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(keep), order.end(),
+      [&](std::size_t a, std::size_t b) { return used[a] != used[b] ? used[a] > used[b] : a < b; });
   for (std::size_t k = 0; k < keep; ++k)
     if (used[order[k]] > 0) r.worst_points.push_back(point_at(t, order[k]));
 }
@@ -51,7 +53,8 @@ std::vector<Axis> axes(const std::vector<Dim>& dims) {
   std::int64_t stride = elements(dims);
   for (const Dim& dim : dims) {
     stride /= dim.extent;
-    if (dim.extent > 1) list.push_back({.name = letter(dim), .stride = stride, .extent = dim.extent});
+    if (dim.extent > 1)
+      list.push_back({.name = letter(dim), .stride = stride, .extent = dim.extent});
   }
   for (std::size_t i = 0, n = list.size(); i < n; ++i)
     for (const std::int64_t period : {16, 64})
@@ -64,8 +67,9 @@ std::vector<Axis> axes(const std::vector<Dim>& dims) {
   return list;
 }
 
-// Chi-square of the mean squares per index about their mean, in units of the base's own where there is
-// one: a mean square over n errors scatters by 2/n of its square, by crowding times that where errors share.
+// Chi-square of the mean squares per index about their mean, in units of the base's own where there
+// is one: a mean square over n errors scatters by 2/n of its square, by crowding times that where
+// errors share.
 AxisProfile profile(const Compared& t, const Axis& axis, const std::vector<double>& used) {
   constexpr std::int64_t kBins = 256;
   const std::int64_t size = axis.size(), bins = std::min(size, kBins);
@@ -81,9 +85,11 @@ AxisProfile profile(const Compared& t, const Axis& axis, const std::vector<doubl
     const double e = t.base[i] - t.truth[i];
     base2[b] += std::isfinite(e) ? e * e : 0;
   }
-  const double total = std::accumulate(e2.begin(), e2.end(), 0.0), base = std::accumulate(base2.begin(), base2.end(), 0.0);
+  const double total = std::accumulate(e2.begin(), e2.end(), 0.0),
+               base = std::accumulate(base2.begin(), base2.end(), 0.0);
   const double unit = base > 0 ? base : total;
-  for (std::size_t b = 0; b < e2.size(); ++b) p.rms.push_back(unit > 0 ? std::sqrt(e2[b] / count[b] / (unit / t.n())) : 0);
+  for (std::size_t b = 0; b < e2.size(); ++b)
+    p.rms.push_back(unit > 0 ? std::sqrt(e2[b] / count[b] / (unit / t.n())) : 0);
   double crowding = 1, draws = 1;
   if (base > 0 && t.noise) {
     crowding = t.noise->crowding, draws = 2;
@@ -101,10 +107,14 @@ AxisProfile profile(const Compared& t, const Axis& axis, const std::vector<doubl
 
 Heatmap heatmap(const Axis& rows, const Axis& cols, const std::vector<double>& used) {
   constexpr std::int64_t kBins = 64;
-  Heatmap map{.rows = rows.name, .cols = cols.name, .height = std::min(rows.extent, kBins), .width = std::min(cols.extent, kBins)};
+  Heatmap map{.rows = rows.name,
+              .cols = cols.name,
+              .height = std::min(rows.extent, kBins),
+              .width = std::min(cols.extent, kBins)};
   map.cells.resize(static_cast<std::size_t>(map.height * map.width));
   for (std::size_t i = 0; i < used.size(); ++i) {
-    const std::int64_t r = rows.of(i) * map.height / rows.extent, c = cols.of(i) * map.width / cols.extent;
+    const std::int64_t r = rows.of(i) * map.height / rows.extent,
+                       c = cols.of(i) * map.width / cols.extent;
     double& cell = map.cells[static_cast<std::size_t>(r * map.width + c)];
     cell = std::max(cell, used[i]);
   }
@@ -135,7 +145,8 @@ Scatter scatter(const Compared& t) {
 
 void compare_details(const Compared& t, TensorRecord& r) {
   std::vector<double> used(t.error.size());
-  for (std::size_t i = 0; i < used.size(); ++i) used[i] = bound_used(t.error[i], t.allowed(t.truth[i], i));
+  for (std::size_t i = 0; i < used.size(); ++i)
+    used[i] = bound_used(t.error[i], t.allowed(t.truth[i], i));
   for (const std::size_t i : t.nonfinite) used[i] = std::numeric_limits<double>::infinity();
   worst_points(t, used, r);
   const std::vector<Axis> list = axes(t.spec.dims);
@@ -147,7 +158,8 @@ void compare_details(const Compared& t, TensorRecord& r) {
     std::vector<std::byte> want(bytes_for(t.spec.dtype, r.elements)), got(want.size());
     narrow(t.spec.dtype, t.rounded, 0, want.data());
     narrow(t.spec.dtype, t.base, 0, got.data());
-    const UlpHistogram h = pair_stats(t.spec.dtype, want.data(), got.data(), r.elements, 1).log2_ulp_histogram;
+    const UlpHistogram h =
+        pair_stats(t.spec.dtype, want.data(), got.data(), r.elements, 1).log2_ulp_histogram;
     r.ulp_histogram_base.assign(h.begin(), h.end());
   }
   for (const auto& [key, q] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}})

@@ -13,7 +13,8 @@
 
 namespace parity {
 
-// allowed_i = relative |x_i| + companion m_i + floor, the one inequality with its constants worked out.
+// allowed_i = relative |x_i| + companion m_i + floor, the one inequality with its constants worked
+// out.
 struct Allowance {
   double relative = 0, companion = 0, floor = 0;
   std::span<const double> m = {};  // empty where companion is 0
@@ -28,7 +29,8 @@ Allowance allowance(const Bound&, const ExpectedTensor&, const Noise*);
 // a bound that is not finite bounds nothing.
 inline double bound_used(double error, double allowed) {
   if (error == 0) return 0;
-  if (!(allowed < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::infinity();
+  if (!(allowed < std::numeric_limits<double>::infinity()))
+    return std::numeric_limits<double>::infinity();
   return std::abs(error) / allowed;
 }
 
@@ -41,8 +43,9 @@ struct Compared {
   std::vector<double> rounded = {};                           // truth in the storage format
   std::vector<double> base = {};                              // of run 0; empty where there is none
   const Noise* noise = nullptr;
-  std::vector<std::size_t> nonfinite = {};  // elements that are not finite where they should be, or the reverse
-  bool exact = false;                       // equality with `rounded` is asked for
+  std::vector<std::size_t> nonfinite =
+      {};              // elements that are not finite where they should be, or the reverse
+  bool exact = false;  // equality with `rounded` is asked for
   Allowance allowed = {};
   double limit = 1;  // of bound_used
   Moments moments = {};
@@ -62,10 +65,13 @@ void compare_slices(const Compared&, TensorRecord&);
 void compare_bias(const Compared&, TensorRecord&);
 void compare_grid(const Compared&, TensorRecord&);
 void compare_pattern(const Compared&, TensorRecord&);  // a sentence: where the errors are
-void compare_details(const Compared&, TensorRecord&);  // quantiles, worst points, and all for the page
+void compare_details(const Compared&,
+                     TensorRecord&);  // quantiles, worst points, and all for the page
 
-bool same_value(double a, double b, bool strict_sign);  // NaN equals NaN; +0 equals -0 unless strict
-std::vector<std::size_t> wrong_elements(const Compared&);  // that violate finiteness, equality or the bound
+bool same_value(double a, double b,
+                bool strict_sign);  // NaN equals NaN; +0 equals -0 unless strict
+std::vector<std::size_t> wrong_elements(
+    const Compared&);  // that violate finiteness, equality or the bound
 WorstPoint point_at(const Compared&, std::size_t index);
 
 }  // namespace parity

@@ -1,13 +1,12 @@
 // Where the errors are, in one sentence: "all 512 errors in h=3, t>=4032".
 //
-// An axis is named where the wrong elements occupy one index, one end, one stretch or one residue of it.
-// Where they occupy all of it, unevenly (chi-square of the counts against equal shares, at 1e-6), the
-// index that holds most is named.
-#include <fmt/format.h>
-
+// An axis is named where the wrong elements occupy one index, one end, one stretch or one residue
+// of it. Where they occupy all of it, unevenly (chi-square of the counts against equal shares, at
+// 1e-6), the index that holds most is named.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "harness/compare_parts.hpp"
 #include "harness/numeric/tails.hpp"
@@ -21,9 +20,11 @@ std::string letter(const Dim& dim) {
   return text;
 }
 
-std::vector<std::int64_t> counts_along(const std::vector<Dim>& dims, std::size_t axis, const std::vector<std::size_t>& wrong) {
+std::vector<std::int64_t> counts_along(const std::vector<Dim>& dims, std::size_t axis,
+                                       const std::vector<std::size_t>& wrong) {
   std::size_t stride = 1;
-  for (std::size_t i = axis + 1; i < dims.size(); ++i) stride *= static_cast<std::size_t>(dims[i].extent);
+  for (std::size_t i = axis + 1; i < dims.size(); ++i)
+    stride *= static_cast<std::size_t>(dims[i].extent);
   const auto extent = static_cast<std::size_t>(dims[axis].extent);
   std::vector<std::int64_t> counts(extent);
   for (const std::size_t i : wrong) ++counts[i / stride % extent];
@@ -40,10 +41,13 @@ std::string occupied(const std::string& axis, const std::vector<std::int64_t>& c
   if (used.size() == 1) return fmt::format("{}={}", axis, first);
   // A stretch may have holes where an element happens to be right.
   const std::size_t length = last - first + 1;
-  for (const std::size_t period : {std::size_t{64}, std::size_t{32}, std::size_t{16}, std::size_t{8}, std::size_t{4}, std::size_t{2}}) {
-    const bool residue = std::ranges::all_of(used, [&](std::size_t i) { return i % period == first % period; });
+  for (const std::size_t period : {std::size_t{64}, std::size_t{32}, std::size_t{16},
+                                   std::size_t{8}, std::size_t{4}, std::size_t{2}}) {
+    const bool residue =
+        std::ranges::all_of(used, [&](std::size_t i) { return i % period == first % period; });
     const std::size_t members = (extent - first % period + period - 1) / period;
-    if (residue && used.size() >= 3 && used.size() * 2 > members) return fmt::format("{}%{}={}", axis, period, first % period);
+    if (residue && used.size() >= 3 && used.size() * 2 > members)
+      return fmt::format("{}%{}={}", axis, period, first % period);
   }
   if (used.size() * 2 > length && length * 4 <= extent * 3) {
     if (last + 1 == extent) return fmt::format("{}>={}", axis, first);
@@ -55,7 +59,8 @@ std::string occupied(const std::string& axis, const std::vector<std::int64_t>& c
 }
 
 // The index that holds most of unevenly spread errors.
-std::string dominant(const std::string& axis, const std::vector<std::int64_t>& counts, double total) {
+std::string dominant(const std::string& axis, const std::vector<std::int64_t>& counts,
+                     double total) {
   const double share = total / static_cast<double>(counts.size());
   double chi = 0;
   std::size_t most = 0;
@@ -73,7 +78,8 @@ std::string dominant(const std::string& axis, const std::vector<std::int64_t>& c
 }  // namespace
 
 void compare_pattern(const Compared& t, TensorRecord& r) {
-  const bool violated = std::ranges::any_of(r.views, [](const ViewResult& v) { return !(v.value <= v.limit); });
+  const bool violated =
+      std::ranges::any_of(r.views, [](const ViewResult& v) { return !(v.value <= v.limit); });
   if (!violated) return;
   const std::vector<std::size_t> wrong = wrong_elements(t);
   if (wrong.empty()) {
@@ -86,13 +92,20 @@ void compare_pattern(const Compared& t, TensorRecord& r) {
     if (t.spec.dims[axis].extent < 2) continue;
     const std::vector<std::int64_t> counts = counts_along(t.spec.dims, axis, wrong);
     const std::string name = letter(t.spec.dims[axis]);
-    if (const std::string text = occupied(name, counts); !text.empty()) where.push_back(text);
-    else if (const std::string uneven = dominant(name, counts, total); !uneven.empty()) most.push_back(uneven);
+    if (const std::string text = occupied(name, counts); !text.empty())
+      where.push_back(text);
+    else if (const std::string uneven = dominant(name, counts, total); !uneven.empty())
+      most.push_back(uneven);
   }
-  const std::string subject = wrong.size() == 1 ? "the only error is" : fmt::format("all {} errors are", wrong.size());
-  if (!where.empty()) r.pattern = fmt::format("{} in {}", subject, fmt::join(where, ", "));
-  else if (wrong.size() == t.error.size()) r.pattern = "every element is wrong";
-  else r.pattern = fmt::format("{} errors ({:.2g} % of the elements), spread over the whole tensor", wrong.size(), 100 * total / t.n());
+  const std::string subject =
+      wrong.size() == 1 ? "the only error is" : fmt::format("all {} errors are", wrong.size());
+  if (!where.empty())
+    r.pattern = fmt::format("{} in {}", subject, fmt::join(where, ", "));
+  else if (wrong.size() == t.error.size())
+    r.pattern = "every element is wrong";
+  else
+    r.pattern = fmt::format("{} errors ({:.2g} % of the elements), spread over the whole tensor",
+                            wrong.size(), 100 * total / t.n());
   if (!most.empty()) r.pattern += fmt::format("; {}", fmt::join(most, ", "));
 }
 

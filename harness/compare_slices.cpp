@@ -1,8 +1,7 @@
 // Error against the base's: over the tensor (ratio), against the noise floor, and region by region.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "harness/compare_parts.hpp"
 #include "harness/numeric/tails.hpp"
@@ -11,10 +10,10 @@
 namespace parity {
 namespace {
 
-// The noise floor of rel L2 (of the RMS error where the truth is zero): a further legal run lies below
-// it with probability 0.95, the logarithms of K + 1 runs being normal (mean + t s sqrt(1 + 1/n), the
-// prediction limit of a sample of n). At least one ulp of the output at the tensor's RMS, so that a base
-// that happens to be exact does not demand exactness.
+// The noise floor of rel L2 (of the RMS error where the truth is zero): a further legal run lies
+// below it with probability 0.95, the logarithms of K + 1 runs being normal (mean + t s sqrt(1 +
+// 1/n), the prediction limit of a sample of n). At least one ulp of the output at the tensor's RMS,
+// so that a base that happens to be exact does not demand exactness.
 double noise_floor(const Noise& noise, Dtype dtype, double rms) {
   const double unit = rms > 0 ? rms : 1;
   double sum = 0, sum2 = 0, most = 0;
@@ -39,22 +38,30 @@ double noise_floor(const Noise& noise, Dtype dtype, double rms) {
 void compare_ratio(const Compared& t, TensorRecord& r) {
   const Noise& noise = *t.noise;
   const double rms = r.truth_rms, rmse = std::sqrt(t.moments.e2 / t.n());
-  r.rel_l2_base = rms > 0 ? noise.runs[0].rmse / rms : noise.runs[0].rmse > 0 ? std::numeric_limits<double>::infinity() : 0;
+  r.rel_l2_base = rms > 0                  ? noise.runs[0].rmse / rms
+                  : noise.runs[0].rmse > 0 ? std::numeric_limits<double>::infinity()
+                                           : 0;
   r.floor = noise_floor(noise, t.spec.dtype, rms);
   if (noise.runs.size() < kFewestVariants + 1) {
     if (r.unproven.empty())
-      r.unproven = fmt::format("K too small: {} variants of the base give no noise floor, {} are needed",
-                               noise.runs.size() - 1, kFewestVariants);
+      r.unproven =
+          fmt::format("K too small: {} variants of the base give no noise floor, {} are needed",
+                      noise.runs.size() - 1, kFewestVariants);
   } else {
-    r.views.push_back({.view = std::string(name(View::Floor)), .value = rms > 0 ? rmse / rms : rmse,
+    r.views.push_back({.view = std::string(name(View::Floor)),
+                       .value = rms > 0 ? rmse / rms : rmse,
                        .limit = t.c.bound.f_floor * r.floor,
-                       .detail = fmt::format("noise floor {:.3g} of {} runs, times {}", r.floor, noise.runs.size(), t.c.bound.f_floor)});
+                       .detail = fmt::format("noise floor {:.3g} of {} runs, times {}", r.floor,
+                                             noise.runs.size(), t.c.bound.f_floor)});
   }
   if (noise.widening == 0) return;  // too few elements
   const double factor = t.ratio_factor() * noise.widening;
   const double last = format(t.spec.dtype).unit_roundoff * rms;
-  r.views.push_back({.view = std::string(name(View::Ratio)), .value = rmse, .limit = factor * noise.runs[0].rmse + last,
-                     .detail = fmt::format("rms error {:.3g}, of the base {:.3g}; factor {:.3g}", rmse, noise.runs[0].rmse, factor)});
+  r.views.push_back({.view = std::string(name(View::Ratio)),
+                     .value = rmse,
+                     .limit = factor * noise.runs[0].rmse + last,
+                     .detail = fmt::format("rms error {:.3g}, of the base {:.3g}; factor {:.3g}",
+                                           rmse, noise.runs[0].rmse, factor)});
 }
 
 void compare_slices(const Compared& t, TensorRecord& r) {
@@ -73,16 +80,21 @@ void compare_slices(const Compared& t, TensorRecord& r) {
     for (std::size_t i = 0; i < e2.size(); ++i) {
       if (noise.widening[i] == 0) continue;
       const double value = std::sqrt(e2[i] / size[i]), base = std::sqrt(noise.mean_square[i]);
-      const double limit = t.ratio_factor() * noise.widening[i] * base + u * std::sqrt(x2[i] / size[i]);
+      const double limit =
+          t.ratio_factor() * noise.widening[i] * base + u * std::sqrt(x2[i] / size[i]);
       const double quotient = bound_used(value, limit);
       if (quotient > worst.quotient)
         worst = {quotient, value, limit, base, size[i], &s, static_cast<std::int64_t>(i)};
     }
   }
   if (!worst.cut) return;  // no region is large enough
-  r.views.push_back({.view = std::string(name(View::Slice)), .value = worst.value, .limit = worst.limit,
-                     .detail = fmt::format("{}: rms error {:.3g} over {} elements, of the base {:.3g}",
-                                           describe(*worst.cut, t.spec.dims, worst.region), worst.value, worst.size, worst.base)});
+  r.views.push_back(
+      {.view = std::string(name(View::Slice)),
+       .value = worst.value,
+       .limit = worst.limit,
+       .detail = fmt::format("{}: rms error {:.3g} over {} elements, of the base {:.3g}",
+                             describe(*worst.cut, t.spec.dims, worst.region), worst.value,
+                             worst.size, worst.base)});
 }
 
 }  // namespace parity

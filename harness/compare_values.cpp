@@ -1,8 +1,7 @@
 // Finiteness, the plain metrics, and equality.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "harness/compare_parts.hpp"
 #include "harness/numeric/pair_stats.hpp"
@@ -35,25 +34,32 @@ void compare_finiteness(Compared& t, TensorRecord& r) {
   narrow(t.spec.dtype, t.truth, 0, stored.data());
   widen(t.spec.dtype, stored.data(), 0, t.rounded);
   if (t.c.observed.spec.dtype == t.spec.dtype) {
-    const PairStats pairs = pair_stats(t.spec.dtype, stored.data(), t.c.observed.bytes.data(), r.elements, 1);
+    const PairStats pairs =
+        pair_stats(t.spec.dtype, stored.data(), t.c.observed.bytes.data(), r.elements, 1);
     r.differing = pairs.differing;
     r.max_ulp = static_cast<double>(pairs.max_ulp);
-    r.mean_ulp = pairs.finite_pairs > 0 ? pairs.sum_ulp / static_cast<double>(pairs.finite_pairs) : 0;
-    if (t.c.details) r.ulp_histogram.assign(pairs.log2_ulp_histogram.begin(), pairs.log2_ulp_histogram.end());
+    r.mean_ulp =
+        pairs.finite_pairs > 0 ? pairs.sum_ulp / static_cast<double>(pairs.finite_pairs) : 0;
+    if (t.c.details)
+      r.ulp_histogram.assign(pairs.log2_ulp_histogram.begin(), pairs.log2_ulp_histogram.end());
   } else {
-    for (std::size_t i = 0; i < t.truth.size(); ++i) r.differing += same_value(t.rounded[i], t.observed[i], true) ? 0 : 1;
+    for (std::size_t i = 0; i < t.truth.size(); ++i)
+      r.differing += same_value(t.rounded[i], t.observed[i], true) ? 0 : 1;
   }
   for (std::size_t i = 0; i < t.truth.size(); ++i) {
     const double want = t.truth[i], got = t.observed[i];
     if (std::isfinite(want) && std::isfinite(got)) continue;
     const bool right = std::isfinite(got)    ? false
                        : std::isfinite(want) ? kind(got) == kind(t.rounded[i])
-                       : t.c.bound.nonfinite == NonFinite::AnyWhereTruthIsNonFinite ? true
-                                                                                    : kind(got) == kind(want);
+                       : t.c.bound.nonfinite == NonFinite::AnyWhereTruthIsNonFinite
+                           ? true
+                           : kind(got) == kind(want);
     if (!right) t.nonfinite.push_back(i);
     t.truth[i] = t.error[i] = 0;
   }
-  ViewResult view{.view = std::string(name(View::Finiteness)), .value = static_cast<double>(t.nonfinite.size()), .limit = 0};
+  ViewResult view{.view = std::string(name(View::Finiteness)),
+                  .value = static_cast<double>(t.nonfinite.size()),
+                  .limit = 0};
   if (!t.nonfinite.empty()) {
     const std::size_t first = t.nonfinite.front();
     view.detail = fmt::format("{} elements, first {}: {} where {} belongs", t.nonfinite.size(),
@@ -83,22 +89,29 @@ void compare_metrics(const Compared& t, TensorRecord& r) {
   r.gain = x2 > 0 ? t.moments.ex / x2 : 0;
   const double mean = t.moments.e / t.n();
   const double variance = std::max(0.0, e2 / t.n() - mean * mean);
-  // Where e is 0 throughout the offset is 0; a constant error has no scatter and is infinitely sure.
-  r.offset_z = mean == 0 ? 0 : std::copysign(variance > 0 ? std::abs(mean) / std::sqrt(variance / t.n()) : kInfinity, mean);
+  // Where e is 0 throughout the offset is 0; a constant error has no scatter and is infinitely
+  // sure.
+  r.offset_z = mean == 0 ? 0
+                         : std::copysign(variance > 0 ? std::abs(mean) / std::sqrt(variance / t.n())
+                                                      : kInfinity,
+                                         mean);
 }
 
 void compare_exact(const Compared& t, TensorRecord& r) {
   std::int64_t wrong = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < t.rounded.size(); ++i)
-    if (!same_value(t.rounded[i], t.observed[i], t.c.bound.strict_signed_zero) && wrong++ == 0) first = i;
+    if (!same_value(t.rounded[i], t.observed[i], t.c.bound.strict_signed_zero) && wrong++ == 0)
+      first = i;
   r.mismatches = wrong;
   r.bound_used = wrong > 0 ? kInfinity : 0;
-  ViewResult view{.view = std::string(name(View::Exact)), .value = static_cast<double>(wrong), .limit = 0};
+  ViewResult view{
+      .view = std::string(name(View::Exact)), .value = static_cast<double>(wrong), .limit = 0};
   if (wrong > 0) {
     r.worst = point_at(t, first);
-    view.detail = fmt::format("{} of {} elements differ, first {}: {} where {} belongs", wrong, r.elements,
-                              letters(t.spec.dims, static_cast<std::int64_t>(first)), t.observed[first], t.rounded[first]);
+    view.detail = fmt::format("{} of {} elements differ, first {}: {} where {} belongs", wrong,
+                              r.elements, letters(t.spec.dims, static_cast<std::int64_t>(first)),
+                              t.observed[first], t.rounded[first]);
   }
   r.views.push_back(std::move(view));
 }

@@ -30,8 +30,8 @@ GridShares grid_shares(std::span<const double> values, Dtype output) {
   const std::vector<Dtype> grids = coarser_grids(output);
   GridShares result{.share = std::vector<double>(grids.size())};
   if (grids.empty()) return result;
-  // Every grid's values end in that many zero bits (f32's in the fewest), so most values are dismissed
-  // by one test.
+  // Every grid's values end in that many zero bits (f32's in the fewest), so most values are
+  // dismissed by one test.
   int most = 0;
   for (const Dtype grid : grids) most = std::max(most, format(grid).mantissa_bits);
   const std::uint64_t below = (std::uint64_t{1} << (52 - most)) - 1;

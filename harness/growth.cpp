@@ -37,8 +37,9 @@ double growth_factor(const Growth& growth, double u) {
   throw Failure("unknown kind of growth");
 }
 
-// Higham and Mary 2019, thm 2.4: an element exceeds the probabilistic bound with probability at most
-// 2 n exp(-lambda^2 (1 - u)^2 / 2); over N elements 2 n N exp(...) = alpha gives lambda (u << 1).
+// Higham and Mary 2019, thm 2.4: an element exceeds the probabilistic bound with probability at
+// most 2 n exp(-lambda^2 (1 - u)^2 / 2); over N elements 2 n N exp(...) = alpha gives lambda (u <<
+// 1).
 double growth_lambda(double n, double elements, double alpha) {
   return std::sqrt(2 * std::log(2 * std::fmax(n, 1) * std::fmax(elements, 1) / alpha));
 }

@@ -25,14 +25,14 @@ struct TruthMoments {
 };
 TruthMoments truth_moments(std::span<const double> truth, const Grain&);
 
-// How far the gain <e, x>/<x, x> and the mean of e would move if the errors were drawn again. Errors
-// of neighbours are not independent (they share rounded operands and the carried state), so besides
-// the formula for independent errors each way of cutting the tensor into 30 regions or more gives a
-// cluster-robust one (Liang and Zeger 1986): the variance of the sums over regions. The largest
-// counts, each with Student's factor for its number of regions at tail probability p.
+// How far the gain <e, x>/<x, x> and the mean of e would move if the errors were drawn again.
+// Errors of neighbours are not independent (they share rounded operands and the carried state), so
+// besides the formula for independent errors each way of cutting the tensor into 30 regions or more
+// gives a cluster-robust one (Liang and Zeger 1986): the variance of the sums over regions. The
+// largest counts, each with Student's factor for its number of regions at tail probability p.
 struct Uncertainty {
-  double gain = 0, mean = 0;                        // limits: quantile times standard error
-  double gain_error = 0, mean_error = 0;            // the standard errors they come from
+  double gain = 0, mean = 0;                          // limits: quantile times standard error
+  double gain_error = 0, mean_error = 0;              // the standard errors they come from
   double gain_independent = 0, mean_independent = 0;  // standard errors of independent errors
 };
 Uncertainty uncertainty(const Moments&, const TruthMoments&, const Grain&,

@@ -1,22 +1,24 @@
 // The noise of one output, from the base and its variants v = 0..K with errors e_v = x_v - x*.
 //
-// sigma_i. The mean square s_i^2 = mean_v e_vi^2 of one element has nu = K + 1 degrees of freedom, too
-// few for a tail of 1e-11. Elements of one row (token and head) have similar scales, so s_i^2 is
-// moderated towards what the row expects (Smyth 2004: an inverse chi-square prior with nu0 degrees of
-// freedom about s0_i^2):
+// sigma_i. The mean square s_i^2 = mean_v e_vi^2 of one element has nu = K + 1 degrees of freedom,
+// too few for a tail of 1e-11. Elements of one row (token and head) have similar scales, so s_i^2
+// is moderated towards what the row expects (Smyth 2004: an inverse chi-square prior with nu0
+// degrees of freedom about s0_i^2):
 //     sigma_i^2 = (nu0 s0_i^2 + nu s_i^2) / (nu0 + nu),      e / sigma_i ~ Student(nu0 + nu)
-//     s0_i^2    = tau_row^2 + ulp(x*_i)^2 / 12               noise before, and by, the last rounding
-// nu0 is read off how much log(s_i^2 / s0_i^2) scatters beyond the trigamma(nu / 2) of equal scales: a
-// homogeneous tensor gives nu0 = inf (the row alone, normal tails), one whose channels differ by orders
-// gives a small nu0 (each element for itself, heavy tails). Rows shorter than 16 are joined with their
-// neighbours along the longest other axis, position by position, until 16 are together.
+//     s0_i^2    = tau_row^2 + ulp(x*_i)^2 / 12               noise before, and by, the last
+//     rounding
+// nu0 is read off how much log(s_i^2 / s0_i^2) scatters beyond the trigamma(nu / 2) of equal
+// scales: a homogeneous tensor gives nu0 = inf (the row alone, normal tails), one whose channels
+// differ by orders gives a small nu0 (each element for itself, heavy tails). Rows shorter than 16
+// are joined with their neighbours along the longest other axis, position by position, until 16 are
+// together.
 //
 // crowding. ln of the mean square of n independent errors has variance 2/n. Where the variants show
 // more, neighbouring errors are not independent, and n counts for n / crowding only.
 //
-// widening. Two mean squares over n_eff errors have a ratio that is F(n_eff, (K + 1) n_eff) distributed,
-// so the ratio factor is widened by the root of its upper quantile at 1e-10 over all regions, and never
-// by less than (1 + 3/sqrt(n)).
+// widening. Two mean squares over n_eff errors have a ratio that is F(n_eff, (K + 1) n_eff)
+// distributed, so the ratio factor is widened by the root of its upper quantile at 1e-10 over all
+// regions, and never by less than (1 + 3/sqrt(n)).
 #include "harness/noise.hpp"
 
 #include <algorithm>
@@ -65,13 +67,16 @@ Pools pools(const TensorSpec& spec) {
   const auto axes = static_cast<std::ptrdiff_t>(spec.dims.size());
   std::int64_t length = 1;
   std::ptrdiff_t first = axes;
-  for (int i = 0; i < std::max(spec.row, 1) && first > 0; ++i) length *= spec.dims[static_cast<std::size_t>(--first)].extent;
+  for (int i = 0; i < std::max(spec.row, 1) && first > 0; ++i)
+    length *= spec.dims[static_cast<std::size_t>(--first)].extent;
   if (length >= kEnough) {
-    for (std::int64_t i = 0; i < n; ++i) p.of[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i / length);
+    for (std::int64_t i = 0; i < n; ++i)
+      p.of[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i / length);
     p.count = static_cast<std::int32_t>(n / length);
     return p;
   }
-  // Short rows: the longest other axis is cut into runs of 16 or more, every other coordinate kept apart.
+  // Short rows: the longest other axis is cut into runs of 16 or more, every other coordinate kept
+  // apart.
   std::int64_t stride = n, best_stride = 1, best = 1;
   for (const Dim& dim : spec.dims) {
     stride /= std::max<std::int64_t>(dim.extent, 1);
@@ -82,18 +87,21 @@ Pools pools(const TensorSpec& spec) {
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t outer = i / (best_stride * best), inner = i % best_stride;
     const std::int64_t run = std::min(i / best_stride % best * runs / best, runs - 1);
-    p.of[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((outer * runs + run) * best_stride + inner);
+    p.of[static_cast<std::size_t>(i)] =
+        static_cast<std::int32_t>((outer * runs + run) * best_stride + inner);
   }
   p.count = static_cast<std::int32_t>(n / best * runs);
   return p;
 }
 
-void fit_sigma(Noise& noise, const ExpectedTensor& expected, const std::vector<double>& mean_square) {
+void fit_sigma(Noise& noise, const ExpectedTensor& expected,
+               const std::vector<double>& mean_square) {
   const std::size_t n = mean_square.size();
   const Pools pool = pools(expected.spec);
   std::vector<double> last(n), tau2(static_cast<std::size_t>(pool.count)), size(tau2.size());
   for (std::size_t i = 0; i < n; ++i) {
-    const double step = std::isfinite(expected.value[i]) ? ulp(expected.spec.dtype, expected.value[i]) : 0;
+    const double step =
+        std::isfinite(expected.value[i]) ? ulp(expected.spec.dtype, expected.value[i]) : 0;
     last[i] = step * step / 12;
     const auto p = static_cast<std::size_t>(pool.of[i]);
     tau2[p] += mean_square[i] - last[i];
@@ -105,13 +113,15 @@ void fit_sigma(Noise& noise, const ExpectedTensor& expected, const std::vector<d
   double sum = 0, sum2 = 0, counted = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const double prior = tau2[static_cast<std::size_t>(pool.of[i])] + last[i];
-    if (!(mean_square[i] > 0) || !(prior > 0)) continue;  // exact in every run: says nothing about scale
+    if (!(mean_square[i] > 0) || !(prior > 0))
+      continue;  // exact in every run: says nothing about scale
     const double scatter = std::log(mean_square[i] / prior);
     sum += scatter, sum2 += scatter * scatter, counted += 1;
   }
   // A handful of elements cannot tell their scales apart: each stands for itself.
   double nu0 = 0;
-  if (counted >= 32) nu0 = prior_dof((sum2 - sum * sum / counted) / (counted - 1) - trigamma(nu / 2));
+  if (counted >= 32)
+    nu0 = prior_dof((sum2 - sum * sum / counted) / (counted - 1) - trigamma(nu / 2));
   noise.dof = nu0 + nu;
   noise.sigma.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -127,7 +137,8 @@ double factor_for(double n, double crowding, double runs, double p) {
   return std::max(1 + 3 / std::sqrt(n), std::sqrt(fisher_upper(p, effective, runs * effective)));
 }
 
-// n var(ln mean square) / 2 over the variants, 1 where they are independent or where there are too few.
+// n var(ln mean square) / 2 over the variants, 1 where they are independent or where there are too
+// few.
 double crowding_of(double n, const std::vector<double>& mean_squares) {
   double sum = 0, sum2 = 0, counted = 0;
   for (std::size_t v = 1; v < mean_squares.size(); ++v) {
@@ -160,8 +171,8 @@ SliceNoise slice_noise(const Slicing& s, const Grain& g, const std::vector<Momen
       mean_squares[v] = e2[v][i] / size[i];
       pooled += mean_squares[v] / static_cast<double>(runs.size());
     }
-    // The base's level in the shape that all runs show: steadier than the base's own draw, not above it
-    // by what stochastic rounding adds.
+    // The base's level in the shape that all runs show: steadier than the base's own draw, not
+    // above it by what stochastic rounding adds.
     result.mean_square.push_back(std::max(mean_squares[0], pooled * level));
     const double base_gain = x2[i] > 0 ? ex[0][i] / x2[i] : 0;
     double spread = 0;
@@ -222,21 +233,23 @@ Noise measure_noise(const Base& base, const ExpectedTensor& expected) {
   const std::vector<Slicing> cuts = slicings(expected.spec.dims);
   double regions = 1;
   for (const Slicing& s : cuts) regions += static_cast<double>(s.count);
-  for (const Slicing& s : cuts) noise.slices.push_back(slice_noise(s, g, runs, noise.truth, kTail / regions));
+  for (const Slicing& s : cuts)
+    noise.slices.push_back(slice_noise(s, g, runs, noise.truth, kTail / regions));
   std::vector<double> mean_squares;
   for (const RunSummary& run : noise.runs) mean_squares.push_back(run.rmse * run.rmse);
   noise.crowding = std::max(1.0, crowding_of(static_cast<double>(n), mean_squares));
-  noise.widening = factor_for(static_cast<double>(n), noise.crowding, static_cast<double>(runs.size()), kTail);
+  noise.widening =
+      factor_for(static_cast<double>(n), noise.crowding, static_cast<double>(runs.size()), kTail);
   for (const Moments& m : runs) {
     const Uncertainty u = uncertainty(m, noise.truth, g, cuts, kTail);
-    const auto add = [&](double Uncertainty::* field) {
+    const auto add = [&](double Uncertainty::*field) {
       noise.pooled.*field += u.*field * (u.*field) / static_cast<double>(runs.size());
     };
     add(&Uncertainty::gain), add(&Uncertainty::mean), add(&Uncertainty::gain_error);
     add(&Uncertainty::mean_error), add(&Uncertainty::gain_independent);
     add(&Uncertainty::mean_independent);
   }
-  for (double Uncertainty::* field :
+  for (double Uncertainty::*field :
        {&Uncertainty::gain, &Uncertainty::mean, &Uncertainty::gain_error, &Uncertainty::mean_error,
         &Uncertainty::gain_independent, &Uncertainty::mean_independent})
     noise.pooled.*field = std::sqrt(noise.pooled.*field);
@@ -245,7 +258,9 @@ Noise measure_noise(const Base& base, const ExpectedTensor& expected) {
 
 void measure_noise(Base& base, const Expected& expected) {
   for (const ExpectedTensor& tensor : expected.tensors) {
-    if (!tensor.bits.empty() || !format(tensor.spec.dtype).is_float || base.noise_of(tensor.spec.name)) continue;
+    if (!tensor.bits.empty() || !format(tensor.spec.dtype).is_float ||
+        base.noise_of(tensor.spec.name))
+      continue;
     base.noise.push_back(measure_noise(base, tensor));
   }
 }

@@ -14,7 +14,9 @@ std::string letter(const Dim& dim) {
   return text;
 }
 
-std::int64_t lines_of(const Slicing& s, const Grain& g) { return s.over_columns ? g.columns : g.rows; }
+std::int64_t lines_of(const Slicing& s, const Grain& g) {
+  return s.over_columns ? g.columns : g.rows;
+}
 
 void finish(Slicing& s, const Grain& g) {
   const std::int64_t blocks = (s.extent + s.block - 1) / s.block;
@@ -67,15 +69,21 @@ std::vector<Slicing> slicings(const std::vector<Dim>& dims) {
       std::string text = letter(dims[i]) + "/" + std::to_string(block);
       for (std::size_t j = 0; j + 1 < dims.size(); ++j)
         if (j != i && dims[j].extent > 1) text += "," + letter(dims[j]);
-      add({.axis = text, .stride = stride, .extent = dims[i].extent, .block = block, .apart = true});
+      add({.axis = text,
+           .stride = stride,
+           .extent = dims[i].extent,
+           .block = block,
+           .apart = true});
     }
   }
   const Dim& last = dims.back();
   add({.axis = letter(last), .over_columns = true, .extent = g.columns});
   for (const std::int64_t block : kBlocks)
     if (g.columns > block)
-      add({.axis = letter(last) + "/" + std::to_string(block), .over_columns = true,
-           .extent = g.columns, .block = block});
+      add({.axis = letter(last) + "/" + std::to_string(block),
+           .over_columns = true,
+           .extent = g.columns,
+           .block = block});
   return list;
 }
 

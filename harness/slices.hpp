@@ -13,7 +13,8 @@
 namespace parity {
 
 struct Slicing {
-  std::string axis = {};  // "t" each index, "t/16" blocks of 16 tokens, "t/64,h" those of each head, "t,h" each row
+  std::string axis = {};  // "t" each index, "t/16" blocks of 16 tokens, "t/64,h" those of each
+                          // head, "t,h" each row
   bool over_columns = false;
   std::int64_t stride = 1;  // lines between neighbours on the axis
   std::int64_t extent = 1;
@@ -35,9 +36,9 @@ struct Grain {
 };
 Grain grain(const std::vector<Dim>& dims);
 
-// Each index of each axis; each row; blocks of 16 and 64 along every axis that is longer, by themselves
-// for the last axis and apart for each combination of the others for the rest (a chunk of one head).
-// The last block is the last tile, whole or not. Nothing for an axis of extent 1.
+// Each index of each axis; each row; blocks of 16 and 64 along every axis that is longer, by
+// themselves for the last axis and apart for each combination of the others for the rest (a chunk
+// of one head). The last block is the last tile, whole or not. Nothing for an axis of extent 1.
 std::vector<Slicing> slicings(const std::vector<Dim>& dims);
 
 // "t=3", "t=64..127,h=1".

@@ -1,9 +1,8 @@
-// Whether a case proves anything, decided by trying: trivial candidates go through the same bound and the
-// same judge, and each must fail on every tensor (tolerance.md §7).
-#include <fmt/format.h>
-
+// Whether a case proves anything, decided by trying: trivial candidates go through the same bound
+// and the same judge, and each must fail on every tensor (tolerance.md §7).
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <numeric>
 
 #include "harness/walk.hpp"
@@ -41,14 +40,15 @@ bool same_shape(const TensorSpec& a, const TensorSpec& b) {
 
 // The truth of other inputs, by the op itself where the inputs can be drawn again.
 Expected other_truth(const Subject& subject, const OpDef* op, bool gradients) {
-  if (!op || !op->reference || !op->inputs || !subject.problem.recorded.empty() || subject.truth) return {};
+  if (!op || !op->reference || !op->inputs || !subject.problem.recorded.empty() || subject.truth)
+    return {};
   Case other = subject.problem;
   other.seed += 1;
   return op->reference(other, generate(other, *op, kLaunchThreads), gradients);
 }
 
-// Where they cannot, its own rows moved by one (its elements, where there is one row): the right values
-// in the wrong places.
+// Where they cannot, its own rows moved by one (its elements, where there is one row): the right
+// values in the wrong places.
 Tensor rotated(const ExpectedTensor& t) {
   const Grain g = grain(t.spec.dims);
   const auto by = static_cast<std::ptrdiff_t>(g.rows > 1 ? g.columns : 1);
@@ -57,11 +57,13 @@ Tensor rotated(const ExpectedTensor& t) {
   return make_tensor(t.spec, values);
 }
 
-std::vector<Trivial> trivials(const ExpectedTensor& t, const Tensors& inputs, const Expected& other) {
+std::vector<Trivial> trivials(const ExpectedTensor& t, const Tensors& inputs,
+                              const Expected& other) {
   std::vector<Trivial> list;
   list.push_back({"zeros", "zeros", make_tensor(t.spec)});
   for (const Tensor& input : inputs.list()) {
-    if (!same_shape(input.spec, t.spec) || (is_discrete(t) && input.spec.dtype != t.spec.dtype)) continue;
+    if (!same_shape(input.spec, t.spec) || (is_discrete(t) && input.spec.dtype != t.spec.dtype))
+      continue;
     if (!is_discrete(t) && !format(input.spec.dtype).is_float) continue;
     Tensor copy = is_discrete(t) ? input : make_tensor(t.spec, input.widened());
     copy.spec = t.spec;
@@ -70,8 +72,11 @@ std::vector<Trivial> trivials(const ExpectedTensor& t, const Tensors& inputs, co
   if (!is_discrete(t)) list.push_back({"mean", "its own mean everywhere", mean_of(t)});
   const ExpectedTensor* again = other.find(t.spec.name);
   if (again && same_shape(again->spec, t.spec)) {
-    if (is_discrete(t)) list.push_back({"other_seed", "the truth of another seed", Tensor{t.spec, again->bits}});
-    else list.push_back({"other_seed", "the truth of another seed", make_tensor(t.spec, again->value)});
+    if (is_discrete(t))
+      list.push_back({"other_seed", "the truth of another seed", Tensor{t.spec, again->bits}});
+    else
+      list.push_back(
+          {"other_seed", "the truth of another seed", make_tensor(t.spec, again->value)});
   } else if (!is_discrete(t) && t.value.size() > 1) {
     list.push_back({"other_seed", "its own rows moved by one", rotated(t)});
   }
@@ -85,37 +90,50 @@ std::string_view exemption(const Case& problem, std::string_view tensor, std::st
 
 }  // namespace
 
-std::vector<std::string> vacuity(const Subject& subject, const OpDef* op, const Contract& contract, const Tensors& inputs,
-                                 const Expected& expected, const Base& base) {
+std::vector<std::string> vacuity(const Subject& subject, const OpDef* op, const Contract& contract,
+                                 const Tensors& inputs, const Expected& expected,
+                                 const Base& base) {
   std::vector<std::string> reasons;
   const Case& problem = subject.problem;
-  if (subject.check == Check::Exact || subject.check == Check::Golden || !subject.judge_base) return reasons;
+  if (subject.check == Check::Exact || subject.check == Check::Golden || !subject.judge_base)
+    return reasons;
   if (expected.tensors.empty()) return {"the reference answers nothing"};
 
   const double share = problem.set ? problem.set->zero_share : 0.30;
   std::int64_t zeros = 0, total = 0;
-  for (const ExpectedTensor& t : expected.tensors) zeros += exact_zeros(t), total += elements(t.spec.dims);
+  for (const ExpectedTensor& t : expected.tensors)
+    zeros += exact_zeros(t), total += elements(t.spec.dims);
   if (static_cast<double>(zeros) > share * static_cast<double>(total))
     reasons.push_back(fmt::format("{:.0f} % of the expected values are zero, {:.0f} % are declared",
-                                  100 * static_cast<double>(zeros) / static_cast<double>(total), 100 * share));
+                                  100 * static_cast<double>(zeros) / static_cast<double>(total),
+                                  100 * share));
 
-  const bool gradients = std::ranges::any_of(expected.tensors, [](const ExpectedTensor& t) { return t.spec.role == Role::Gradient; });
+  const bool gradients = std::ranges::any_of(
+      expected.tensors, [](const ExpectedTensor& t) { return t.spec.role == Role::Gradient; });
   const Expected other = other_truth(subject, op, gradients);
   std::vector<std::pair<std::string, Evaluation>> known_wrong;
   if (op && op->trivial) known_wrong = op->trivial(problem, inputs);
 
   for (const ExpectedTensor& t : expected.tensors) {
     if (elements(t.spec.dims) == 0) continue;
-    const Bound bound = subject.bound ? subject.bound(contract, t.spec) : registry().bound_of(problem, contract, t.spec);
+    const Bound bound = subject.bound ? subject.bound(contract, t.spec)
+                                      : registry().bound_of(problem, contract, t.spec);
     std::vector<Trivial> list = trivials(t, inputs, other);
     for (const auto& [trivial, evaluation] : known_wrong)
       for (const Values& values : evaluation)
         if (values.name == t.spec.name)
-          list.push_back({trivial, trivial, values.bits.empty() ? make_tensor(t.spec, values.value) : Tensor{t.spec, values.bits}});
+          list.push_back({trivial, trivial,
+                          values.bits.empty() ? make_tensor(t.spec, values.value)
+                                              : Tensor{t.spec, values.bits}});
     for (const Trivial& trivial : list) {
       if (!exemption(problem, t.spec.name, trivial.name).empty()) continue;
-      TensorRecord record = compare({.expected = t, .base = &base, .observed = trivial.tensor, .bound = bound,
-                                     .fidelity = contract.fidelity, .exact = false, .details = false});
+      TensorRecord record = compare({.expected = t,
+                                     .base = &base,
+                                     .observed = trivial.tensor,
+                                     .bound = bound,
+                                     .fidelity = contract.fidelity,
+                                     .exact = false,
+                                     .details = false});
       judge_tensor(record);
       if (record.status == name(Status::Fail)) continue;
       reasons.push_back(fmt::format("{}: {} would pass", t.spec.name, trivial.what));

@@ -78,8 +78,8 @@ double student_upper(double p, double dof) {
   if (!(p > 0) || !(dof > 0)) return kInfinity;
   if (p >= 0.5) return p == 0.5 ? 0 : -student_upper(1 - p, dof);
   if (dof > kManyDof) return normal_upper(p);
-  return solve(
-      p, [&](double t) { return 0.5 * incomplete_beta(dof / 2, 0.5, dof / (dof + t * t)); });
+  return solve(p,
+               [&](double t) { return 0.5 * incomplete_beta(dof / 2, 0.5, dof / (dof + t * t)); });
 }
 
 double chi_square_upper(double p, double dof) {

@@ -1,8 +1,7 @@
 #include "harness/numeric/tails.hpp"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
+#include <gtest/gtest.h>
 
 namespace parity {
 namespace {
