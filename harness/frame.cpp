@@ -1,6 +1,7 @@
 // Messages between the processes of a suite, over a pipe.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -63,17 +64,22 @@ void send_frame(int fd, const Frame& frame) {
   write_all(fd, bytes.data(), bytes.size());
 }
 
+bool holds_frame(std::string_view bytes) {
+  Header h;
+  if (std::memcmp(bytes.data(), &kMagic, std::min(bytes.size(), sizeof kMagic)) != 0) return true;
+  if (bytes.size() < sizeof h) return false;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  return h.length > kLongest || bytes.size() - sizeof h >= h.length;
+}
+
 std::optional<Frame> FrameReader::next() {
   const std::string_view rest = std::string_view(buffer_).substr(at_);
+  if (!holds_frame(rest)) return std::nullopt;
   Header h;
-  // Garbage is recognised by its first bytes; nobody waits for the rest of it.
-  const std::size_t seen = std::min(rest.size(), sizeof h.magic);
-  if (std::memcmp(rest.data(), &kMagic, seen) != 0) throw Failure("something that is no message");
-  if (rest.size() < sizeof h) return std::nullopt;
+  if (rest.size() < sizeof h) throw Failure("something that is no message");
   std::memcpy(&h, rest.data(), sizeof h);
-  if (h.kind > static_cast<std::uint32_t>(FrameKind::Skipped) || h.length > kLongest)
-    throw Failure("a damaged message");
-  if (rest.size() - sizeof h < h.length) return std::nullopt;
+  if (h.magic != kMagic) throw Failure("something that is no message");
+  if (h.kind > static_cast<std::uint32_t>(FrameKind::Skipped) || h.length > kLongest) throw Failure("a damaged message");
   Frame frame{static_cast<FrameKind>(h.kind), h.index, std::string(rest.substr(sizeof h, h.length))};
   if (checksum(h, frame.payload) != h.checksum) throw Failure("a damaged message");
   at_ += sizeof h + h.length;

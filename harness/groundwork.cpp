@@ -42,6 +42,7 @@ Known Groundwork::known(const Contract& contract) {
     try {
       if (!op || !op->base) throw Failure(fmt::format("op '{}' has no base", subject_.problem.op));
       p.base = run_base(*op, subject_.problem, contract, inputs_, gradients_);
+      measure_noise(p.base, expected_);
       if (subject_.check != Check::Exact)
         p.vacuous = vacuity(subject_, op, contract, inputs_, expected_, p.base);
     } catch (const std::bad_alloc&) {

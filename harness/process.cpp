@@ -117,19 +117,28 @@ Trouble explain(const Ending& ending, std::int64_t memory_limit) {
   return {"crash", known.empty() ? fmt::format("killed by signal {}", signal) : fmt::format("killed by {}", known)};
 }
 
-void kill_descendants() {
-  const std::string list = fmt::format("/proc/self/task/{}/children", ::getpid());
-  for (int round = 0; round < 100; ++round) {
-    std::ifstream children(list);
-    bool any = false;
-    for (pid_t pid = 0; children >> pid;) {
+std::vector<pid_t> children() {
+  std::ifstream list(fmt::format("/proc/self/task/{}/children", ::getpid()));
+  std::vector<pid_t> all;
+  for (pid_t pid = 0; list >> pid;) all.push_back(pid);
+  return all;
+}
+
+void kill_children(std::span<const pid_t> except) {
+  // In rounds: the children of what was killed come to this process.
+  for (bool any = true; any;) {
+    any = false;
+    for (const pid_t pid : children()) {
+      if (std::ranges::find(except, pid) != except.end()) continue;
       any = true;
-      ::kill(pid, SIGKILL);
+      kill_and_reap(pid);
     }
-    while (::waitpid(-1, nullptr, any ? 0 : WNOHANG) > 0) {
-    }
-    if (!any) return;
   }
+}
+
+bool has_ended(pid_t pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
 bool become_child(pid_t parent) {

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace parity {
 
@@ -51,12 +53,13 @@ struct Frame {
 };
 void send_frame(int fd, const Frame&);  // throws Failure where the other side is gone
 
+bool holds_frame(std::string_view bytes);  // a whole frame, or something that will never be one
+
 class FrameReader {
  public:
   void feed(std::string_view bytes) { buffer_ += bytes; }
   std::optional<Frame> next();  // throws Failure on anything that is no frame
   bool empty() const { return at_ == buffer_.size(); }
-  std::size_t left() const { return buffer_.size() - at_; }
 
  private:
   std::string buffer_ = {};
@@ -82,8 +85,11 @@ struct Trouble {
 };
 Trouble explain(const Ending&, std::int64_t memory_limit);
 
-// Everything that this process started or inherited from what it started, in whatever process group.
-void kill_descendants();
+// Children of this process, started here or inherited from those that ended.
+std::vector<pid_t> children();
+// Kills and reaps all of them but those in `except`, in whatever process group they are.
+void kill_children(std::span<const pid_t> except = {});
+bool has_ended(pid_t pid);  // a child that is not reaped yet
 
 // First steps of a forked child: dies with its parent, leads a process group of its own, default signals, no core file.
 // Returns false where the parent is already gone.

@@ -29,10 +29,12 @@ class Signals {
     for (const int s : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ours, s);
     ::sigprocmask(SIG_BLOCK, &ours, &before_);
     fd_ = Fd(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
+    children_ = children();
     ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
   ~Signals() {
+    kill_children(children_);  // what is left of ended children
     ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -48,6 +50,7 @@ class Signals {
   sigset_t before_ = {};
   Fd fd_ = {};
   int subreaper_ = 0;
+  std::vector<pid_t> children_ = {};  // the caller's own
 };
 
 // A child at work on one subject.

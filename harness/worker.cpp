@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -31,25 +32,29 @@ WalkOptions walk_options(const SuiteOptions& options) {
   }
 }
 
-// Reads until the end of the pipe or the deadline; true: the end.
-bool drain(int fd, Deadline deadline, FrameReader& reader) {
+// Reads until the end of the pipe, a whole message, the end of the process (what it left behind may hold the pipe open)
+// or the deadline; false: the deadline.
+bool drain(int fd, pid_t pid, Deadline deadline, std::string& bytes) {
   std::array<char, 1 << 16> chunk{};
-  for (;;) {
+  constexpr int kLookMs = 20;
+  constexpr std::size_t kTooLong = std::size_t{1} << 30;  // no record is
+  while (bytes.size() < kTooLong && !holds_frame(bytes)) {
     pollfd p{fd, POLLIN, 0};
     const int left = poll_ms(deadline);
-    const int ready = ::poll(&p, 1, left);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0 && left == 0) return false;
-    if (ready == 0) continue;
+    const bool ended = has_ended(pid);  // asked first: what it wrote before is then read
+    const int ready = ::poll(&p, 1, ended ? 0 : std::min(left, kLookMs));
+    if (ready < 0 && errno != EINTR) return true;
+    if (ready <= 0 && ended) return true;
+    if (ready <= 0 && left == 0) return false;
+    if (ready <= 0) continue;
     const ssize_t n = ::read(fd, chunk.data(), chunk.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return true;
-    if (reader.left() > (std::size_t{1} << 30)) return true;  // no record is that long
-    reader.feed({chunk.data(), static_cast<std::size_t>(n)});
+    if (n == 0 || (n < 0 && errno != EINTR)) return true;
+    if (n > 0) bytes.append(chunk.data(), static_cast<std::size_t>(n));
   }
+  return true;
 }
 
-CaseRecord read_record(FrameReader& reader, const Ending& ending, const SuiteOptions& options, const CaseRecord& blank) {
+CaseRecord read_record(const std::string& bytes, const Ending& ending, const SuiteOptions& options, const CaseRecord& blank) {
   const auto error = [&](Trouble t) {
     CaseRecord record = blank;
     record.status = name(Status::Error);
@@ -57,9 +62,10 @@ CaseRecord read_record(FrameReader& reader, const Ending& ending, const SuiteOpt
     record.reason = t.reason;
     return record;
   };
-  if (reader.empty()) return error(explain(ending, options.memory_bytes));
-  const std::size_t bytes = reader.left();
+  if (bytes.empty()) return error(explain(ending, options.memory_bytes));
   try {
+    FrameReader reader;
+    reader.feed(bytes);
     const auto frame = reader.next();
     if (!frame) return error(explain(ending, options.memory_bytes));  // died while answering
     if (frame->kind != FrameKind::Record || !reader.empty()) throw Failure("more than a record");
@@ -68,7 +74,7 @@ CaseRecord read_record(FrameReader& reader, const Ending& ending, const SuiteOpt
     if (record.id != blank.id || record.direction != blank.direction) throw Failure("the record of another case");
     return record;
   } catch (const std::exception& e) {
-    return error({"harness", fmt::format("unreadable answer of {} bytes: {}", bytes, e.what())});
+    return error({"harness", fmt::format("unreadable answer of {} bytes: {}", bytes.size(), e.what())});
   }
 }
 
@@ -90,13 +96,13 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
   ::setpgid(pid, pid);  // also here, so that the group exists before it may have to be killed
   pipe.write.reset();
   send_frame(out, {FrameKind::Candidate, static_cast<std::uint32_t>(index), std::to_string(pid)});
-  FrameReader reader;
   const Deadline deadline = after_seconds(options.timeout_s);
+  std::string bytes;
   std::optional<Ending> ending;
-  if (drain(pipe.read.get(), deadline, reader)) ending = reap_until(pid, deadline);
+  if (drain(pipe.read.get(), pid, deadline, bytes)) ending = reap_until(pid, deadline);
   if (!ending) kill_and_reap(pid);
   ::kill(-pid, SIGKILL);
-  kill_descendants();
+  kill_children();
   if (!ending) {
     CaseRecord record = blank;
     record.status = name(Status::Error);
@@ -104,7 +110,7 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
     record.reason = fmt::format("no answer within {:g} s", options.timeout_s);
     return record;
   }
-  return read_record(reader, *ending, options, blank);
+  return read_record(bytes, *ending, options, blank);
 }
 
 }  // namespace
