@@ -37,6 +37,14 @@ Largest largest(const Compared& t, std::span<const double> error) {
 
 }  // namespace
 
+// 1.15 where the base rounds where the kernel rounds, 2 where only the data types are known.
+double ratio_factor(Fidelity fidelity) { return fidelity == Fidelity::Partial ? 2 : 1.15; }
+
+double limit_of_bound(const Bound& bound, Fidelity fidelity, double base_bound_used) {
+  return bound.kind == BoundKind::Proved ? 1
+                                         : ratio_factor(fidelity) * std::max(1.0, base_bound_used);
+}
+
 void compare_bound(Compared& t, TensorRecord& r) {
   const bool proved = t.c.bound.kind == BoundKind::Proved;
   if (!t.base.empty()) {
@@ -47,7 +55,7 @@ void compare_bound(Compared& t, TensorRecord& r) {
     }
     r.base_bound_used = largest(t, error).used;
   }
-  t.limit = proved ? 1 : t.ratio_factor() * std::max(1.0, r.base_bound_used);
+  t.limit = limit_of_bound(t.c.bound, t.c.fidelity, r.base_bound_used);
   const Largest worst = largest(t, t.error);
   r.bound_used = worst.used;
   r.mismatches = worst.over;

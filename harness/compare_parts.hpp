@@ -23,6 +23,9 @@ struct Allowance {
     return relative * std::abs(truth) + (m.empty() ? 0 : companion * m[i]) + floor;
   }
 };
+// What the elements of one tensor may use of their bound: 1, or f max(1, what the base uses).
+double limit_of_bound(const Bound&, Fidelity, double base_bound_used);
+double ratio_factor(Fidelity);
 Allowance allowance(const Bound&, const ExpectedTensor&, const Noise*);
 
 // e / allowed; 0 / 0 is no error, an error where nothing is allowed is infinite, NaN stays NaN, and
@@ -52,7 +55,6 @@ struct Compared {
   TruthMoments truth_moments = {};
 
   double n() const { return static_cast<double>(truth.size()); }
-  double ratio_factor() const { return c.fidelity == Fidelity::Partial ? 2 : 1.15; }
 };
 
 void compare_bits(const Comparison&, TensorRecord&);  // codes, scales, ids: the whole record

@@ -55,7 +55,7 @@ void compare_ratio(const Compared& t, TensorRecord& r) {
                                              noise.runs.size(), t.c.bound.f_floor)});
   }
   if (noise.widening == 0) return;  // too few elements
-  const double factor = t.ratio_factor() * noise.widening;
+  const double factor = ratio_factor(t.c.fidelity) * noise.widening;
   const double last = format(t.spec.dtype).unit_roundoff * rms;
   r.views.push_back({.view = std::string(name(View::Ratio)),
                      .value = rmse,
@@ -81,7 +81,7 @@ void compare_slices(const Compared& t, TensorRecord& r) {
       if (noise.widening[i] == 0) continue;
       const double value = std::sqrt(e2[i] / size[i]), base = std::sqrt(noise.mean_square[i]);
       const double limit =
-          t.ratio_factor() * noise.widening[i] * base + u * std::sqrt(x2[i] / size[i]);
+          ratio_factor(t.c.fidelity) * noise.widening[i] * base + u * std::sqrt(x2[i] / size[i]);
       const double quotient = bound_used(value, limit);
       if (quotient > worst.quotient)
         worst = {quotient, value, limit, base, size[i], &s, static_cast<std::int64_t>(i)};

@@ -1,9 +1,8 @@
 #include "harness/grids.hpp"
 
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 #include <limits>
 
 #include "harness/numeric/philox.hpp"
@@ -15,7 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(Grids, CoarserOnesOnly) {
-  EXPECT_THAT(coarser_grids(Dtype::F32), ElementsAre(Dtype::E4M3, Dtype::BF16, Dtype::F16, Dtype::TF32));
+  EXPECT_THAT(coarser_grids(Dtype::F32),
+              ElementsAre(Dtype::E4M3, Dtype::BF16, Dtype::F16, Dtype::TF32));
   EXPECT_THAT(coarser_grids(Dtype::BF16), ElementsAre(Dtype::E4M3));
   EXPECT_THAT(coarser_grids(Dtype::F16), ElementsAre(Dtype::E4M3, Dtype::BF16));
   EXPECT_THAT(coarser_grids(Dtype::E4M3), IsEmpty());

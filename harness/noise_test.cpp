@@ -1,10 +1,9 @@
 // The pooled sigma, crowding and widening of the base's variants; moments; grids.
 #include "harness/noise.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
+#include <gtest/gtest.h>
 #include <numeric>
 
 #include "harness/compare_fixture.hpp"
@@ -12,7 +11,9 @@
 namespace parity::test {
 namespace {
 
-double mean(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size()); }
+double mean(const std::vector<double>& v) {
+  return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
+}
 
 TEST(Noise, HomogeneousNoisePoolsOverTheRow) {
   const Drawn d = draw({});
@@ -25,17 +26,20 @@ TEST(Noise, HomogeneousNoisePoolsOverTheRow) {
 }
 
 TEST(Noise, ChannelsOfDifferentNoiseStandForThemselves) {
-  const Drawn d = draw({.dims = {{"T", 64}, {"V", 32}}, .scale = [](std::int64_t i) { return i % 32 < 16 ? 1.0 : 64.0; }});
+  const Drawn d = draw({.dims = {{"T", 64}, {"V", 32}},
+                        .scale = [](std::int64_t i) { return i % 32 < 16 ? 1.0 : 64.0; }});
   const Noise noise = measure_noise(d.base, d.expected);
   EXPECT_LT(noise.dof, 20);
   double quiet = 0, loud = 0;
-  for (std::size_t i = 0; i < noise.sigma.size(); ++i) (i % 32 < 16 ? quiet : loud) += noise.sigma[i] / 1024;
+  for (std::size_t i = 0; i < noise.sigma.size(); ++i)
+    (i % 32 < 16 ? quiet : loud) += noise.sigma[i] / 1024;
   EXPECT_LT(quiet, loud / 3) << "a loud channel does not lend its scale to a quiet one";
 }
 
 TEST(Noise, ShortRowsJoinTheirNeighboursInTime) {
   // dbeta: two heads, the second ten times noisier. Pooled by head, not by row.
-  const Drawn d = draw({.dims = {{"B", 1}, {"T", 64}, {"H", 2}}, .scale = [](std::int64_t i) { return i % 2 == 0 ? 1.0 : 10.0; }});
+  const Drawn d = draw({.dims = {{"B", 1}, {"T", 64}, {"H", 2}},
+                        .scale = [](std::int64_t i) { return i % 2 == 0 ? 1.0 : 10.0; }});
   const Noise noise = measure_noise(d.base, d.expected);
   EXPECT_GT(noise.dof, 30);
   EXPECT_NEAR(noise.sigma[0], 4e-3, 2e-3);
@@ -68,7 +72,8 @@ TEST(Noise, WideningIsNeverBelowTheRuleAndTightForLargeTensors) {
   EXPECT_LT(noise.widening, 1.1);
   const std::vector<Slicing> cuts = slicings(d.expected.spec.dims);
   for (std::size_t k = 0; k < cuts.size(); ++k)
-    for (const double w : noise.slices[k].widening) EXPECT_GE(w, 1 + 3 / std::sqrt(static_cast<double>(cuts[k].elements)));
+    for (const double w : noise.slices[k].widening)
+      EXPECT_GE(w, 1 + 3 / std::sqrt(static_cast<double>(cuts[k].elements)));
 }
 
 TEST(Noise, ABaseThatIsNotFiniteIsSeen) {

@@ -1,9 +1,8 @@
 #include "harness/slices.hpp"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
 #include <numeric>
 
 namespace parity {

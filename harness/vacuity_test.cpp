@@ -1,4 +1,5 @@
-// Trivial candidates must fail; a case that lets one pass proves nothing, unless mathematics makes it right.
+// Trivial candidates must fail; a case that lets one pass proves nothing, unless mathematics makes
+// it right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +58,8 @@ TEST(Vacuity, AConstantOutputIsItsMeanAndItsNeighbour) {
   Scene s;
   s.drawn.expected.value.assign(32 * 32, 1.5);
   for (Evaluation& run : s.drawn.base.runs) run[0].value = s.drawn.expected.value;
-  EXPECT_THAT(s.reasons(), ElementsAre("o: its own mean everywhere would pass", "o: its own rows moved by one would pass"));
+  EXPECT_THAT(s.reasons(), ElementsAre("o: its own mean everywhere would pass",
+                                       "o: its own rows moved by one would pass"));
 }
 
 TEST(Vacuity, ZerosBeyondTheDeclaredShare) {
@@ -81,17 +83,26 @@ TEST(Vacuity, ExactProbesAndGoldensAreNotTried) {
 
 TEST(Vacuity, CodesOfZerosMustDiffer) {
   Scene s;
-  ExpectedTensor codes{.spec = {.name = "codes", .role = Role::Codes, .dtype = Dtype::E2M1, .dims = {{"T", 1}, {"V", 4}}}};
+  ExpectedTensor codes{.spec = {.name = "codes",
+                                .role = Role::Codes,
+                                .dtype = Dtype::E2M1,
+                                .dims = {{"T", 1}, {"V", 4}}}};
   codes.bits = make_tensor(codes.spec).bytes;
   s.set.zero_share = 1;
-  EXPECT_THAT(vacuity(s.subject, nullptr, {}, {}, Expected{.tensors = {codes}}, {}), ElementsAre("codes: zeros would pass"));
+  EXPECT_THAT(vacuity(s.subject, nullptr, {}, {}, Expected{.tensors = {codes}}, {}),
+              ElementsAre("codes: zeros would pass"));
 }
 
 // An op's own wrong answers, the truth of another seed, and the bases: through a registered op.
 std::vector<TensorSpec> one(const Case& c, std::string_view name, Role role) {
-  return {{.name = std::string(name), .role = role, .dtype = Dtype::F32, .dims = {{"N", c.sizes["N"]}, {"V", 32}}}};
+  return {{.name = std::string(name),
+           .role = role,
+           .dtype = Dtype::F32,
+           .dims = {{"N", c.sizes["N"]}, {"V", 32}}}};
 }
-void normal_row(const RowDraw& d, std::span<double> out) { d.rng.fill_normal(static_cast<std::uint64_t>(d.first), out); }
+void normal_row(const RowDraw& d, std::span<double> out) {
+  d.rng.fill_normal(static_cast<std::uint64_t>(d.first), out);
+}
 Expected doubled(const Case& c, const Tensors& inputs, bool) {
   ExpectedTensor y{.spec = one(c, "y", Role::Output)[0], .value = inputs.at("x").widened()};
   for (double& v : y.value) v *= c.fill == "constant" ? 0 : 2;
@@ -102,7 +113,8 @@ Evaluation noisy(const BaseRequest& r) {
   std::vector<double> value = doubled(r.problem, r.inputs, false).tensors[0].value;
   std::vector<double> noise(value.size());
   Rng{.seed = r.seed}.fill_normal(0, noise);
-  for (std::size_t i = 0; i < value.size(); ++i) value[i] = round_to(Dtype::F32, value[i] + 1e-3 * noise[i]);
+  for (std::size_t i = 0; i < value.size(); ++i)
+    value[i] = round_to(Dtype::F32, value[i] + 1e-3 * noise[i]);
   return {{.name = "y", .value = value}};
 }
 std::vector<std::pair<std::string, Evaluation>> known_wrong(const Case& c, const Tensors& inputs) {
@@ -119,13 +131,17 @@ OpDef op_doubled() {
 
 TEST(Vacuity, TheTruthOfAnotherSeedAndTheOpsOwn) {
   const OpDef op = op_doubled();
-  CaseSet set{.op = op.name, .fills = {{.name = "normal", .row = normal_row}, {.name = "constant", .row = normal_row}}};
-  Subject subject{.problem = {.op = "test_doubled", .sizes = {{"N", 16}}, .fill = "normal", .set = &set}};
+  CaseSet set{
+      .op = op.name,
+      .fills = {{.name = "normal", .row = normal_row}, {.name = "constant", .row = normal_row}}};
+  Subject subject{
+      .problem = {.op = "test_doubled", .sizes = {{"N", 16}}, .fill = "normal", .set = &set}};
   subject.bound = Scene{}.subject.bound;
   const auto reasons = [&](const OpDef& tried) {
     const Tensors inputs = generate(subject.problem, tried, 1);
     const Expected expected = doubled(subject.problem, inputs, false);
-    return vacuity(subject, &tried, {}, inputs, expected, run_base(tried, subject.problem, {}, inputs, false));
+    return vacuity(subject, &tried, {}, inputs, expected,
+                   run_base(tried, subject.problem, {}, inputs, false));
   };
   EXPECT_THAT(reasons(op), IsEmpty());
   OpDef telling = op;
@@ -143,7 +159,8 @@ TEST(RunBase, VariantsFollowTheCheckAndHaveTheirOwnDraws) {
   const Base base = run_base(op, c, {}, inputs, false);
   ASSERT_EQ(base.runs.size(), static_cast<std::size_t>(kVariants) + 1);
   EXPECT_NE(base.find(1, "y")->value, base.find(2, "y")->value);
-  EXPECT_EQ(base.find(1, "y")->value, run_base(op, c, {}, inputs, false).find(1, "y")->value) << "the same every time";
+  EXPECT_EQ(base.find(1, "y")->value, run_base(op, c, {}, inputs, false).find(1, "y")->value)
+      << "the same every time";
   c.check = Check::Exact;
   EXPECT_EQ(run_base(op, c, {}, inputs, false).runs.size(), 1u);
   OpDef none = op;
