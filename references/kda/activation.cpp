@@ -9,6 +9,9 @@
 namespace parity::kda {
 namespace {
 
+// A result below the smallest normal f32 may be flushed: that many roundoffs (2^-24) are 2^-126.
+constexpr double kFlushed = 0x1p-102;
+
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 double sigmoid(double x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
@@ -79,7 +82,8 @@ void activate_gate(const Setup& s, const Inputs& in, Activated& a) {
         } else {
           const double y = p.exp_A * p.z, sig = sigmoid(y);
           a.g[i] = s.lower * sig;
-          a.g_error[i] = -s.lower * sig * ((1 - sig) * std::abs(y) * (1 + a_error) + 2);
+          a.g_error[i] =
+              -s.lower * (sig * ((1 - sig) * std::abs(y) * (1 + a_error) + 2) + kFlushed);
         }
       }
 }
@@ -112,7 +116,7 @@ void gate_backward(const Setup& s, const Inputs& in, const Activated& a, Gradien
                        slope = s.lower * sig * (1 - sig) * p.exp_A;
           dx = dy * slope;
           dx_error = std::abs(slope) * dy_error + std::abs(dx) * (a_error + 2 + std::abs(y)) +
-                     std::abs(dy * s.lower * p.exp_A) * sig;
+                     std::abs(dy * s.lower * p.exp_A) * (sig + kFlushed);
           dA += dx * p.z;
           channel_error += std::abs(p.z) * dx_error;
           dA_rounding += std::abs(dx * p.z);
@@ -153,7 +157,8 @@ Activated activate(const Setup& s, const Inputs& in) {
     for (std::size_t i = 0; i < a.beta.size(); ++i) {
       const double sig = sigmoid(in.beta[i]);
       a.beta[i] = s.beta_scale * sig;
-      a.beta_scale[i] = a.beta[i] * (2 + std::abs(in.beta[i]) * (1 - sig));
+      a.beta_scale[i] =
+          a.beta[i] * (2 + std::abs(in.beta[i]) * (1 - sig)) + s.beta_scale * kFlushed;
     }
   return a;
 }
@@ -171,7 +176,7 @@ void finish(const Setup& s, const Inputs& in, const Activated& a, Gradients& d) 
       d.beta_logit.value[i] = d.beta.value[i] * slope;
       d.beta_logit.scale[i] =
           slope * (d.beta.scale[i] + std::abs(d.beta.value[i]) * (2 + std::abs(in.beta[i]))) +
-          s.beta_scale * sig * std::abs(d.beta.value[i]);
+          s.beta_scale * (sig + kFlushed) * std::abs(d.beta.value[i]);
     }
   }
 }

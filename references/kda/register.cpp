@@ -1,6 +1,7 @@
 // The op kda: Kimi Delta Attention (kda.md), forward and backward.
 #include <algorithm>
 
+#include "references/kda/base.hpp"
 #include "references/kda/import.hpp"
 #include "references/kda/recurrence.hpp"
 
@@ -61,6 +62,8 @@ const Register op{OpDef{
     .outputs = output_specs,
     .refuses = refuses,
     .reference = reference,
+    .base = base,
+    .contract = contract_of,
     .import = import_case,
 }};
 

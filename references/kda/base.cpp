@@ -1,0 +1,88 @@
+// Variants (request.variation > 0): shuffled orders of summation; in contracts with narrow points
+// stochastic rounding in place of rounding to nearest; without them also another chunk, since
+// nothing but f32 rounding depends on it.
+#include "references/kda/base.hpp"
+
+#include <algorithm>
+
+#include "references/kda/base_chain.hpp"
+
+namespace parity::kda {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+Engine engine_of(const Setup& s, const BaseRequest& request) {
+  Engine e{.setup = s, .points = points_of(request.contract), .fault = parse_fault(request.fault)};
+  e.chunk = s.headwise ? 0 : at(request.contract.chunk);
+  // 0.6.0's anchor of a diagonal block: half a sub-chunk of the strongest decay below its first row
+  // (kda.md §4.2).
+  e.diagonal_anchor = 7.5F * kLog2e * static_cast<float>(s.lower != 0 ? -s.lower : 2);
+  if (request.variation > 0) {
+    const std::uint64_t seed =
+        request.seed * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(request.variation);
+    e.noise = {seed, true};
+    e.orders = Orders(seed | 1);
+    constexpr std::size_t kChunks[] = {16, 32, 64};
+    if (request.contract.roundings.empty() && e.chunk > 0)
+      e.chunk = kChunks[static_cast<std::size_t>(request.variation) % 3];
+  }
+  return e;
+}
+
+}  // namespace
+
+Evaluation base(const BaseRequest& request) {
+  const Setup s = setup_of(request.problem);
+  const Inputs in = widen_inputs(s, request.inputs);
+  const bool gradients = request.gradients && s.gradients;
+  Engine e = engine_of(s, request);
+  Narrow narrow;
+  const Wide x = activate_base(e, in, narrow);
+  Run run{.e = e,
+          .x = x,
+          .o = Floats32(in.v.size()),
+          .final_state = Floats32(at(s.N * s.HV * s.K * s.V))};
+  if (gradients) {
+    run.d.q.resize(in.q.size());
+    run.d.k.resize(in.k.size());
+    run.d.v.resize(in.v.size());
+    run.d.g.resize(in.g.size());
+    run.d.beta.resize(in.beta.size());
+    run.d.h0.resize(in.h0.size());
+  }
+  for (std::int64_t n = 0; n < s.N; ++n)
+    for (std::int64_t hv = 0; hv < s.HV; ++hv)
+      e.chunk > 0 ? run_chunked(run, n, hv, gradients) : run_recurrent(run, n, hv, gradients);
+  if (gradients) finish_base(e, narrow, x, run.d);
+
+  Evaluation evaluation;
+  for (const TensorSpec& spec : output_specs(request.problem)) {
+    const auto put = [&](std::string_view name, const Floats32& value, bool state = false) {
+      if (spec.name != name) return;
+      Values out{.name = spec.name, .value = Real(value.begin(), value.end()), .bits = {}};
+      if (state && s.v_first) out.value = swap_state(s, out.value, true);
+      const Rounding mode = name == "o" ? e.points.o.mode : Rounding::NearestEven;
+      for (double& element : out.value) element = round_to(spec.dtype, element, mode);
+      evaluation.push_back(std::move(out));
+    };
+    put("o", run.o);
+    put("final_state", run.final_state, true);
+    put("g", x.g);
+    put("beta", x.beta);
+    if (!gradients) continue;
+    put("grads/q", run.d.q);
+    put("grads/k", run.d.k);
+    put("grads/v", run.d.v);
+    put("grads/g", run.d.g);
+    put("grads/beta", run.d.beta);
+    put("grads/initial_state", run.d.h0, true);
+    put("grads/g_raw", run.d.g_raw);
+    put("grads/A_log", run.d.A_log);
+    put("grads/dt_bias", run.d.dt_bias);
+    put("grads/beta_logit", run.d.beta_logit);
+  }
+  return evaluation;
+}
+
+}  // namespace parity::kda

@@ -1,0 +1,94 @@
+// The state pass and the output of one chunk (kda.md §4):
+//   v' = u - w S;  o = scale qg S + Aqk v';  S <- 2^(G_last) S + kg^T v'
+#include <algorithm>
+
+#include "references/kda/chunk.hpp"
+
+namespace parity::kda {
+
+const std::uint16_t* Orders::of(std::size_t length) {
+  if (seed_ == 0 || length < 2) return nullptr;
+  std::vector<std::uint16_t>& order = orders_[length];
+  if (order.empty()) {
+    Noise draw{seed_ + length, true};
+    for (std::size_t i = 0; i < length; ++i) order.push_back(static_cast<std::uint16_t>(i));
+    for (std::size_t i = length - 1; i > 0; --i) std::swap(order[i], order[draw.next() % (i + 1)]);
+  }
+  return order.data();
+}
+
+void Engine::multiply(Floats32& c, Strided a, const Floats32& b, std::size_t n, std::size_t m,
+                      std::size_t k) {
+  c.resize(n * m);
+  dense().multiply(c.data(), a, b.data(), n, m, k, orders.of(k));
+}
+
+void Engine::exp2(Floats32& y, const Floats32& x) const {
+  y.resize(x.size());
+  dense().exp2(y.data(), x.data(), x.size());
+}
+
+Floats32 transposed(const Floats32& x, std::size_t rows, std::size_t columns) {
+  Floats32 y(x.size());
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < columns; ++j) y[j * rows + i] = x[i * columns + j];
+  return y;
+}
+
+void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_stride) {
+  const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
+                    V = static_cast<std::size_t>(e.setup.V);
+  const float* last = &c.G[(n - 1) * K];
+  e.exp2(c.eG, c.G);
+  c.eLast.assign(c.eG.end() - static_cast<std::ptrdiff_t>(K), c.eG.end());
+  c.tail.resize(n * K);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t d = 0; d < K; ++d) c.tail[i * K + d] = last[d] - c.G[i * K + d];
+  e.exp2(c.tail, c.tail);
+
+  Floats32 beta_v(n * V), beta_k(n * K), u;
+  c.kg.resize(n * K);
+  c.qg.resize(n * K);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < V; ++j) beta_v[i * V + j] = c.v[i * V + j] * c.beta[i];
+    for (std::size_t d = 0; d < K; ++d) {
+      const std::size_t p = i * K + d;
+      beta_k[p] = c.k[p] * c.beta[i];
+      c.kg[p] = c.k[p] * c.tail[p];
+      c.qg[p] = c.q[p] * c.eG[p];
+    }
+  }
+  e.round(e.points.beta_v, beta_v);
+  e.round(e.points.beta_k, beta_k);
+  for (std::size_t p = 0; p < n * K; ++p) beta_k[p] *= c.eG[p];
+  e.round(e.points.kbg, beta_k);
+  e.round(e.points.kg, c.kg);
+  e.round(e.points.qg, c.qg);
+  e.multiply(u, by_rows(c.M, n), beta_v, n, V, n);
+  e.multiply(c.w, by_rows(c.M, n), beta_k, n, K, n);
+  e.round(e.points.u, u);
+  e.round(e.points.w, c.w);
+
+  c.h = S;
+  e.round(e.points.h, c.h);
+  Floats32 product, inside;
+  e.multiply(product, by_rows(c.w, K), c.h, n, V, K);
+  c.v_new.resize(n * V);
+  for (std::size_t p = 0; p < n * V; ++p) c.v_new[p] = u[p] - product[p];
+  e.round(e.points.v_new, c.v_new);
+
+  const auto scale = static_cast<float>(e.setup.scale);
+  e.multiply(product, by_rows(c.qg, K), c.h, n, V, K);
+  e.multiply(inside, by_rows(c.Aqk, n), c.v_new, n, V, n);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < V; ++j)
+      o[i * o_stride + j] = product[i * V + j] * scale + inside[i * V + j];
+
+  e.multiply(product, by_columns(c.kg, K), c.v_new, K, V, n);
+  for (std::size_t d = 0; d < K; ++d)
+    for (std::size_t j = 0; j < V; ++j)
+      S[d * V + j] = S[d * V + j] * c.eLast[d] + product[d * V + j];
+  e.round(e.points.state, S);
+}
+
+}  // namespace parity::kda

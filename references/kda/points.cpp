@@ -1,0 +1,92 @@
+#include "references/kda/points.hpp"
+
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "harness/failure.hpp"
+
+namespace parity::kda {
+namespace {
+
+constexpr std::pair<std::string_view, Point Points::*> kNames[] = {
+    {"qk", &Points::qk},
+    {"aqk", &Points::aqk},
+    {"m", &Points::m},
+    {"w", &Points::w},
+    {"u", &Points::u},
+    {"kg", &Points::kg},
+    {"qg", &Points::qg},
+    {"v_new", &Points::v_new},
+    {"h", &Points::h},
+    {"state", &Points::state},
+    {"beta_k", &Points::beta_k},
+    {"kbg", &Points::kbg},
+    {"beta_v", &Points::beta_v},
+    {"products", &Points::products},
+    {"diagonal", &Points::diagonal},
+    {"merge", &Points::merge},
+    {"dv_new", &Points::dv_new},
+    {"dh", &Points::dh},
+    {"h_dh", &Points::h_dh},
+    {"dw", &Points::dw},
+    {"kge", &Points::kge},
+    {"dm", &Points::dm},
+    {"dqk", &Points::dqk},
+    {"g", &Points::g},
+    {"dbias", &Points::dbias},
+    {"o", &Points::o},
+    {"d_diagonal", &Points::d_diagonal}};
+
+// Formats that are the upper bits of f32: `drop` low bits go. A carry out of the fraction is the
+// right next binade; NaN and infinity are left alone.
+template <class Add>
+void drop_bits(std::span<float> x, int drop, Add add) {
+  const std::uint32_t mask = ~((1U << drop) - 1);
+  for (float& value : x) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    if ((bits & 0x7f800000U) == 0x7f800000U) continue;
+    value = std::bit_cast<float>((bits + add(bits)) & mask);
+  }
+}
+
+}  // namespace
+
+void Point::operator()(std::span<float> x, Noise& noise) const {
+  if (!on()) return;
+  const bool stochastic = noise.on && mode == Rounding::NearestEven;
+  if (to == Dtype::BF16 || to == Dtype::TF32) {
+    const int drop = to == Dtype::BF16 ? 16 : 13;
+    const std::uint32_t low = (1U << drop) - 1, half = low >> 1;
+    if (stochastic)
+      drop_bits(x, drop, [&](std::uint32_t) { return noise.next() & low; });
+    else if (mode == Rounding::NearestEven)
+      drop_bits(x, drop, [&](std::uint32_t bits) { return half + ((bits >> drop) & 1U); });
+    else
+      drop_bits(x, drop, [](std::uint32_t) { return 0U; });
+    return;
+  }
+  for (float& value : x)
+    value = static_cast<float>(stochastic ? round_to(to, static_cast<double>(value),
+                                                     Conversion{.rounding = Rounding::Stochastic,
+                                                                .random_bits = noise.next()})
+                                          : round_to(to, static_cast<double>(value), mode));
+}
+
+Points points_of(const Contract& contract) {
+  Points points;
+  for (const RoundingPoint& declared : contract.roundings) {
+    bool found = false;
+    for (const auto& [name, member] : kNames)
+      if (name == declared.where) {
+        points.*member = Point{declared.to, declared.mode};
+        found = true;
+      }
+    if (!found)
+      throw Failure("kda: contract '" + contract.name + "' rounds at '" + declared.where +
+                    "', which the base does not know");
+  }
+  return points;
+}
+
+}  // namespace parity::kda

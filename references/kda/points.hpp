@@ -1,0 +1,55 @@
+// The rounding points of the chunked kernels, by the names that a contract uses (kda.md §4.2),
+// applied to f32 values.
+//
+//   qk         normalised q and k                        beta_k     k beta, before e^G is put on it
+//   aqk        Aqk                                       kbg        beta k e^G, operand of w
+//   m          the inverse M                             beta_v     beta v, operand of u
+//   w u kg qg  as in kda.md §4                           v_new      v' = u - w S
+//   h          S_in of a chunk, as operand               state      the carried S itself (FlashKDA)
+//   products   operands of the products inside a chunk, off its diagonal 16 x 16 blocks
+//   diagonal   the same in the diagonal blocks, which are then one product with a common anchor;
+//   d_diagonal: in the backward merge      operands of the products that merge the inverses of the
+//   diagonal blocks dv_new     dv', after Aqk^T do and after + kg dS     dh         dS_out of a
+//   chunk, as operand h_dh       products S_in dS_out before their row sum dw kge     dW, and k e^G
+//   beside it in dM dm         dM before each of its two products        dqk        dq and dk
+//   before the backward of the norm g          the chunk's prefix sums of the gate       dbias the
+//   raw gate's gradient before its sum over tokens o          the output itself, where it is not
+//   rounded to nearest
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "harness/bound.hpp"
+
+namespace parity::kda {
+
+// Bits for stochastic rounding; off in the base itself.
+struct Noise {
+  std::uint64_t state = 0;
+  bool on = false;
+  std::uint32_t next() {  // splitmix64
+    std::uint64_t z = (state += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
+  }
+};
+
+// One point: rounds in place. Truncation is kept in the variants (it belongs to the contract);
+// rounding to nearest becomes stochastic there.
+struct Point {
+  Dtype to = Dtype::F32;
+  Rounding mode = Rounding::NearestEven;
+  void operator()(std::span<float> x, Noise& noise) const;
+  bool on() const { return to != Dtype::F32; }
+};
+
+struct Points {
+  Point qk, aqk, m, w, u, kg, qg, v_new, h, state, beta_k, kbg, beta_v, products, diagonal, merge;
+  Point dv_new, dh, h_dh, dw, kge, dm, dqk, g, dbias, o, d_diagonal;
+};
+Points points_of(const Contract&);  // throws Failure naming a point that is not in the list above
+
+}  // namespace parity::kda
