@@ -1,0 +1,83 @@
+// Matrix products on small tiles held in registers. Only the instruction-set files include it.
+//
+// Each element of the result is one chain of fused multiply-adds over ascending k, whatever the tile that computes it, so its
+// bits depend neither on the neighbouring rows nor on the instruction set.
+#pragma once
+
+#include "kernels/kda/micro.hpp"
+
+namespace parity::kda_kernel {
+
+// Rows [i, i + R), columns [j, j + 16 C). kColumns: A is read down its columns (a_row = 1).
+template <class V, unsigned R, unsigned C, bool kColumns>
+inline void product_tile(const Product& p, std::int64_t i, std::int64_t j) {
+  const std::int64_t k0 = p.band == Band::Upper ? (i < p.k ? i : p.k) : 0;
+  const std::int64_t k1 = p.band == Band::Lower && i + R < p.k ? i + R : p.k;
+  const std::int64_t a_row = kColumns ? 1 : p.a_row, a_col = kColumns ? p.a_col : 1;
+  float* out = p.out + i * p.ldo + j;
+  V acc[R][C];
+#pragma GCC unroll 8
+  for (unsigned r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (unsigned c = 0; c < C; ++c) {
+      if (p.start == Start::Zero) acc[r][c] = V::broadcast(0.0f);
+      else acc[r][c] = V::load(out + r * p.ldo + c * kLanes);
+      if (p.start == Start::ScaleRows) acc[r][c] = V::broadcast(p.row_scale[i + r]) * acc[r][c];
+    }
+  }
+  const float* a = p.a + i * a_row + k0 * a_col;
+  const float* b = p.b + k0 * p.ldb + j;
+  for (std::int64_t k = k0; k < k1; ++k, a += a_col, b += p.ldb) {
+    V y[C];
+#pragma GCC unroll 4
+    for (unsigned c = 0; c < C; ++c) y[c] = V::load(b + c * kLanes);
+#pragma GCC unroll 8
+    for (unsigned r = 0; r < R; ++r) {
+      const V x = V::broadcast(a[r * a_row]);
+#pragma GCC unroll 4
+      for (unsigned c = 0; c < C; ++c) acc[r][c] = V::fma(x, y[c], acc[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (unsigned r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (unsigned c = 0; c < C; ++c) acc[r][c].store(out + r * p.ldo + c * kLanes);
+  }
+}
+
+// One panel of columns, so that its part of B stays in the L1 cache while the rows of A pass.
+template <class V, unsigned C, bool kColumns>
+inline void product_panel(const Product& p, std::int64_t j) {
+  std::int64_t i = 0;
+  for (; i + V::kRows <= p.m; i += V::kRows) product_tile<V, V::kRows, C, kColumns>(p, i, j);
+  for (; i + 4 <= p.m; i += 4) product_tile<V, 4, C, kColumns>(p, i, j);
+  for (; i + 2 <= p.m; i += 2) product_tile<V, 2, C, kColumns>(p, i, j);
+  for (; i < p.m; ++i) product_tile<V, 1, C, kColumns>(p, i, j);
+}
+
+template <class V, bool kColumns>
+inline void product_panels(const Product& p) {
+  std::int64_t j = 0;
+  for (; j + V::kCols * kLanes <= p.n; j += V::kCols * kLanes) product_panel<V, V::kCols, kColumns>(p, j);
+  for (; j < p.n; j += kLanes) product_panel<V, 1, kColumns>(p, j);
+}
+
+template <class V>
+void product(const Product& p) {
+  if (p.a_col == 1) product_panels<V, false>(p);
+  else product_panels<V, true>(p);
+}
+
+template <class V>
+void transpose(const float* in, std::int64_t ldi, std::int64_t rows, std::int64_t cols, float* out,
+               std::int64_t ldo) {
+  for (std::int64_t r = 0; r < rows; r += kLanes)
+    for (std::int64_t c = 0; c < cols; c += kLanes) {
+      V block[16];
+      for (int i = 0; i < 16; ++i) block[i] = r + i < rows ? V::load(in + (r + i) * ldi + c) : V::broadcast(0.0f);
+      V::transpose(block);
+      for (int i = 0; i < 16; ++i) block[i].store(out + (c + i) * ldo + r);
+    }
+}
+
+}  // namespace parity::kda_kernel
