@@ -206,7 +206,8 @@ class BackwardWorker {
 
   void store_beta(std::int64_t n) {
     if (p.headwise) return m.store(d_beta_, c.ldv, n, p.V, stored(p.d_beta, p.d_beta_bf16, p.V));
-    if (p.is(Fault::BetaGradientWithoutKey)) beta_gradient_without_key(c, e_, cotangents_ + n * c.ldv, c.ldv, d_beta_);
+    if (p.is(Fault::BetaGradientWithoutKey) || (p.is(Fault::NoGateBranchSkipsKeyTerms) && p.gate == GateKind::Given))
+      beta_gradient_without_key(c, cotangents_ + n * c.ldv, c.ldv, d_beta_);
     const auto column = [&](const void* data, bool narrow) { return p.rows(data, narrow, c.place.token, c.place.hv, p.HV, 1); };
     const auto put = [&](const float* x, const Stored& to) {
       for (std::int64_t i = 0; i < n; ++i) {

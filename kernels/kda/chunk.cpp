@@ -60,14 +60,21 @@ void Chunk::load(const Place& at) {
   m.load(p.rows(p.q, p.bf16, at.token, head, p.H, p.K), at.rows, p.K, q, ldk);
   m.load(p.rows(p.k, p.bf16, at.token, head, p.H, p.K), at.rows, p.K, k, ldk);
   if (p.l2norm) {
-    m.normalise(q, ldk, at.rows, Kp, kNormEps, rstd_q);
-    m.normalise(k, ldk, at.rows, Kp, kNormEps, rstd_k);
+    normalise(q, rstd_q);
+    normalise(k, rstd_k);
   }
   m.scale(q, p.scale, ldk, at.rows, Kp);
   load_gate();
   load_beta();
   m.decay_products({.a = a, .out = P, .ld = ldk, .cols = Kp, .first = 0, .middle = 0, .last = at.rows});
   m.decay_products({.a = a, .out = S, .ld = ldk, .cols = Kp, .first = 0, .middle = at.rows, .last = at.rows});
+}
+
+void Chunk::normalise(float* x, float* rstd) {
+  const float eps = p.is(Fault::NormEpsOnMean) ? kNormEps * static_cast<float>(p.K) : kNormEps;
+  m.normalise(x, ldk, place.rows, Kp, p.is(Fault::NormEpsOutsideRoot) ? 0.0f : eps, rstd);
+  if (!p.is(Fault::NormEpsOutsideRoot)) return;
+  for (std::int64_t i = 0; i < place.rows; ++i) m.scale(x + i * ldk, 1 / (1 + eps * rstd[i]), ldk, 1, Kp);
 }
 
 void Chunk::load_gate() {

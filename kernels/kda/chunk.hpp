@@ -57,6 +57,7 @@ class Chunk {
   Gate gate() const;
 
  private:
+  void normalise(float* x, float* rstd);
   void load_gate();
   void load_beta();
   void score_tiles(float sign);

@@ -24,7 +24,7 @@ Stored narrow_rows(const Problem&, const void* data, std::int64_t token, std::in
 
 // dq, dk, dg: rows of the chunk before they leave it.
 void spoil_gradients(const Chunk&, const float* d_scores_q, const float* through, float* dq, float* dk, float* dg);
-void beta_gradient_without_key(const Chunk&, const float* e, const float* dv, std::int64_t ld, float* d_beta);
+void beta_gradient_without_key(const Chunk&, const float* dv, std::int64_t ld, float* d_beta);
 void bias_sum_in_bf16(const Chunk&, const float* dx, float* d_bias);
 void spoil_results(const Problem&);
 

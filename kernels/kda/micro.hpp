@@ -136,7 +136,7 @@ struct Token {
   std::int64_t ld = 0, K = 0, cols = 0;
   const float *q = nullptr, *k = nullptr, *a = nullptr, *v = nullptr, *beta = nullptr;
   bool headwise = false;
-  float *o = nullptr, *r = nullptr;  // r: scratch
+  float* o = nullptr;
 };
 
 struct Micro {
