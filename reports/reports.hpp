@@ -1,14 +1,22 @@
 // From records to text: each function is one file. Nothing is recomputed here.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/suite.hpp"
 
 namespace parity::reports {
+
+// Something that belongs to no case: a golden that was refused.
+struct Complaint {
+  std::string text = {};
+  int exit = 2;
+};
 
 // A finished (or interrupted) run, as its folder holds it.
 struct RunFolder {
@@ -16,6 +24,7 @@ struct RunFolder {
   std::vector<CaseRecord> cases = {};
   std::vector<MutantRecord> mutants = {};
   std::optional<MutationSummary> mutation = {};
+  std::vector<Complaint> complaints = {};
   double wall_ms = 0;
   int exit = 4;
 };
@@ -24,10 +33,20 @@ struct RunFolder {
 std::string to_json_line(const RunRecord&);
 std::string to_json_line(const CaseRecord&);
 std::string to_json_line(const MutantRecord&);
+std::string to_json_line(const MutationSummary&);
+std::string to_json_line(const Complaint&);
+std::string to_json(const TensorRecord&);
 std::string summary_json(const RunFolder&, const std::filesystem::path& dir);
-RunFolder read_run(const std::filesystem::path& dir);  // tolerates a torn last line; UsageError if it is no run
 
-// Appends records as they finish: written, flushed and fsynced before the next case starts.
+// A run's folder (run_folder.cpp). Tolerates a torn last line; UsageError, naming file and line, if
+// it is no run.
+RunFolder read_run(const std::filesystem::path& dir);
+void write_atomically(const std::filesystem::path& file,
+                      std::string_view text);  // temporary file, fsync, rename
+
+// Appends records as they finish: written, flushed and synced before the next case starts.
+//   resume   keeps what stands in the file, less a torn last line; else the file is begun anew with
+//   the run's line
 class RecordWriter {
  public:
   RecordWriter(const std::filesystem::path& dir, const RunRecord&, bool resume);
@@ -36,9 +55,25 @@ class RecordWriter {
   RecordWriter& operator=(const RecordWriter&) = delete;
   void write(const CaseRecord&);
   void write(const MutantRecord&);
+  void write(const MutationSummary&);
+  void write(const Complaint&);
 
  private:
-  std::FILE* file_ = nullptr;
+  void append(std::string_view line);
+  std::filesystem::path path_ = {};
+  int file_ = -1;
+};
+
+// Which records keep their pictures (profiles, heatmaps, histogram, scatter): every one that is not
+// a pass, and of the passing ones of an op, kernel, dtype, direction and check each that comes
+// closer to its bound than those before it. The rest would make a folder of gigabytes that nobody
+// looks at.
+class Pictures {
+ public:
+  void thin(CaseRecord&);
+
+ private:
+  std::map<std::string, double> widest_ = {};
 };
 
 struct ConsoleStyle {
@@ -47,11 +82,19 @@ struct ConsoleStyle {
   int width = 120;
 };
 std::string console_header(const RunRecord&);
-std::string console_row(const CaseRecord&, const ConsoleStyle&);      // one line
-std::string console_failure(const CaseRecord&, const ConsoleStyle&);  // what, where, ten worst points, repro
-std::string console_footer(const RunFolder&, const ConsoleStyle&);    // ends with the summary line
-std::string console_mutants(const std::vector<MutantRecord>&, const MutationSummary&, const ConsoleStyle&);
-std::string summary_line(const Counts&);  // "N pass, N fail, N unproven, N unsupported, N error, N waived"
+std::string console_row(const CaseRecord&, const ConsoleStyle&);  // one line
+std::string console_failure(const CaseRecord&,
+                            const ConsoleStyle&);  // what, where, ten worst points, repro
+std::string console_footer(const RunFolder&, const std::filesystem::path& page,
+                           const ConsoleStyle&);  // ends with the summary line
+// Groups of passes, failures expanded, footer; 40 lines unless verbose. `dir`: where the page lies.
+std::string console_result(const RunFolder&, const std::filesystem::path& dir, const ConsoleStyle&);
+// Failures expanded and the footer, without groups and without a page.
+std::string console_verdicts(const RunFolder&, const ConsoleStyle&);
+std::string console_mutants(const std::vector<MutantRecord>&, const MutationSummary&,
+                            const ConsoleStyle&);
+std::string summary_line(
+    const Counts&);  // "N pass, N fail, N unproven, N unsupported, N error, N waived"
 
 std::string html(const RunFolder&);
 std::string junit(const RunFolder&);

@@ -1,0 +1,86 @@
+// What the command line says, as data: cli.cpp fills it, the verbs read it. One flag has one
+// meaning in every verb.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "harness/case.hpp"
+
+namespace parity::cli {
+
+struct Arguments {
+  std::string verb = {};     // "run", "golden verify"
+  std::string command = {};  // as typed, for the record
+
+  // which cases
+  std::vector<std::string> names = {};  // positional: ids and globs, or files
+  std::vector<std::string> only = {};   // globs over ids with kernels
+  std::vector<std::string> from = {};   // files of ids, one a line
+  std::string lane = {};                // empty: the verb's own
+  std::string check = {};
+  std::string direction = "both";
+  std::string kernel = {};  // glob over kernels
+  std::string device = {};  // "", "host", or a number
+  std::string shard = {};   // "I/N"
+  std::string start = {};   // id
+  std::optional<std::uint64_t> seed = {};
+  std::vector<std::string> recordings = {};
+
+  // how they run
+  int jobs = 0;
+  int repeat = 1;
+  int repeats = 3;  // bench
+  bool bitwise = false;
+  double timeout_s = 60;
+  std::int64_t memory_mib = 8192;
+  bool isolate = true;
+
+  // what is written and shown
+  std::string out = {};  // empty: parity-out
+  bool resume = false;
+  bool force = false;
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::string dump = "none";              // all, failed, none
+  std::int64_t dump_limit = 256LL << 20;  // bytes, per case
+
+  // single verbs
+  bool support = false;     // list
+  bool coverage = false;    // list
+  std::int64_t clean = -1;  // mutate: clean variants at least; -1: the lane's
+  std::string write = {};   // registry: the file
+  std::string file = {};    // golden freeze: the file
+  bool contiguous = false;  // golden freeze
+};
+
+// The device that --device names is not there: exit 3.
+class DeviceAbsent : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Each returns the exit code of tolerance.md §7; trouble is thrown (UsageError, GoldenError,
+// Failure).
+int list(const Arguments&);
+int show(const Arguments&);
+int run(const Arguments&);
+int mutate(const Arguments&);
+int bench(const Arguments&);
+int report(const Arguments&);
+int check(const Arguments&);
+int gate(const Arguments&);
+int write_registry(const Arguments&);
+int golden_freeze(const Arguments&);
+int golden_verify(const Arguments&);
+int golden_diff(const Arguments&);
+int golden_info(const Arguments&);
+
+// Parses, runs the verb, turns what was thrown into a message on stderr and an exit code.
+int main(int argc, char** argv);
+
+}  // namespace parity::cli

@@ -1,0 +1,195 @@
+// parity check: lint of what is registered. A finding is exit 2: the suite itself is not in order.
+#include "harness/cli/check.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+
+#include "harness/cli/arguments.hpp"
+#include "harness/cli/terminal.hpp"
+#include "harness/environment.hpp"
+#include "harness/walk.hpp"
+#include "reports/json_writer.hpp"
+
+namespace parity::cli {
+namespace {
+
+struct Lint {
+  const Registry& all;
+  std::vector<Finding> findings = {};
+
+  template <class... A>
+  void say(std::string_view rule, fmt::format_string<A...> text, A&&... args) {
+    findings.push_back({std::string(rule), fmt::format(text, std::forward<A>(args)...)});
+  }
+
+  template <class List, class Key>
+  void unique(const List& list, std::string_view what, Key key) {
+    std::set<std::string> seen;
+    for (const auto& item : list)
+      if (const std::string name(key(item)); !seen.insert(name).second)
+        say("collision", "two {}s are called '{}'", what, name);
+  }
+
+  void names() {
+    unique(all.ops, "op", [](const OpDef& d) { return d.name; });
+    unique(all.kernels, "kernel", [](const KernelDef& d) { return d.name; });
+    unique(all.chains, "chain", [](const ChainDef& d) { return d.name; });
+    unique(all.bounds, "bound", [](const BoundDef& d) { return d.op; });
+    for (const OpDef& op : all.ops)
+      unique(op.faults, fmt::format("fault of {}", op.name),
+             [](const FaultDef& f) { return f.id; });
+    for (const KernelDef& kernel : all.kernels)
+      unique(kernel.faults, fmt::format("fault of {}", kernel.name),
+             [](const FaultDef& f) { return f.id; });
+    std::set<std::pair<std::string_view, std::string_view>> sets;
+    for (const CaseSet& set : all.case_sets)
+      if (!sets.emplace(set.op, set.what).second)
+        say("collision", "two case sets of {} say '{}'", set.op, set.what);
+  }
+
+  void op(const OpDef& op) {
+    if (!op.reference) say("reference", "op {} has no reference", op.name);
+    if (!op.base)
+      say("reference", "op {} has no base: nothing says what its contract costs", op.name);
+    if (!op.inputs || !op.outputs)
+      say("reference", "op {} does not say what its tensors are", op.name);
+    if (op.what.empty()) say("words", "op {} has no formula (what)", op.name);
+    if (op.sources.empty())
+      say("words", "op {} does not say where its formula comes from", op.name);
+    if (!std::ranges::count(all.case_sets, op.name, &CaseSet::op))
+      say("case", "op {} has no case", op.name);
+    bool mutant = !op.faults.empty() ||
+                  (op.name == "quantize" && std::ranges::any_of(all.chains, [](const ChainDef& c) {
+                     return !c.faults.empty();
+                   }));
+    for (const KernelDef& kernel : all.kernels)
+      mutant = mutant || (kernel.op == op.name && !kernel.faults.empty());
+    if (!mutant)
+      say("mutant", "op {} has no mutant: nothing shows that its gate can fail", op.name);
+  }
+
+  void kernel(const KernelDef& kernel) {
+    if (!all.op(kernel.op))
+      say("kernel", "kernel {} is of op '{}', which does not exist", kernel.name, kernel.op);
+    if (!kernel.name.starts_with(fmt::format("{}.", kernel.op)))
+      say("kernel", "kernel {} is not named <op>.<variant>", kernel.name);
+    if (!kernel.forward) say("kernel", "kernel {} has no forward", kernel.name);
+    if (kernel.contract.dtypes.empty())
+      say("kernel", "kernel {} takes no dtype, so it never runs", kernel.name);
+    if (kernel.what.empty())
+      say("words", "kernel {} does not say what it does (what)", kernel.name);
+    for (const FaultDef& fault : kernel.faults)
+      if (fault.what.empty()) say("words", "fault {} of {} says nothing", fault.id, kernel.name);
+  }
+
+  void case_set(const CaseSet& set) {
+    const std::string name = fmt::format("{} '{}'", set.op, set.what);
+    if (!all.op(set.op)) return say("case", "case set {}: there is no such op", name);
+    if (set.what.empty()) say("words", "a case set of {} does not say what it is for", set.op);
+    if (set.sizes.empty() || set.dtypes.empty() || set.fills.empty() || set.options.empty() ||
+        set.seeds.empty())
+      say("case", "case set {} declares no case", name);
+    for (const Fill& fill : set.fills) {
+      if (fill.what.empty())
+        say("words", "fill {} of {} does not say what it tells apart", fill.name, name);
+      if (!fill.row) say("case", "fill {} of {} draws nothing", fill.name, name);
+    }
+    if (set.zero_share != 0.30 && set.zero_share_why.empty())
+      say("case", "case set {} allows {} zeros and does not say why", name, set.zero_share);
+    if (set.kernels != "*" && std::ranges::none_of(all.kernels, [&](const KernelDef& k) {
+          return k.op == set.op && glob_match(set.kernels, k.name);
+        }))
+      say("case", "case set {} is for kernels '{}', and there are none", name, set.kernels);
+    if (!set.bound && !std::ranges::count(all.bounds, set.op, &BoundDef::op))
+      say("bound", "case set {} has no bound", name);
+  }
+
+  // Every bound that can be asked for states its derivation: each op, contract, output and option
+  // set, once.
+  void bounds() {
+    std::set<std::string> said;
+    for (const Case& problem : expand(all, Lane::Long)) {
+      const OpDef* def = all.op(problem.op);
+      if (!def || !def->outputs ||
+          (!(problem.set && problem.set->bound) &&
+           !std::ranges::count(all.bounds, problem.op, &BoundDef::op)))
+        continue;
+      for (const TensorSpec& spec : def->outputs(problem))
+        for (const KernelDef& kernel : all.kernels) {
+          if (kernel.op != problem.op || !std::ranges::count(kernel.contract.dtypes, problem.dtype))
+            continue;
+          const std::string key =
+              fmt::format("{} of {} ({}, {}, {})", spec.name, problem.op, name(problem.dtype),
+                          kernel.name, name(problem.check));
+          if (said.contains(key)) continue;
+          const Bound bound = all.bound_of(problem, kernel.contract, spec);
+          said.insert(key);
+          if (bound.why.empty()) say("bound", "the bound of {} has no derivation (why)", key);
+          for (const RoundingTerm& term : bound.roundings)
+            if (term.what.empty())
+              say("bound", "the bound of {} has a rounding term without a name", key);
+        }
+    }
+  }
+
+  void waivers(std::string_view today) {
+    std::vector<std::string> ids;
+    for (const Case& problem : expand(all, Lane::Long)) {
+      ids.push_back(problem.id());
+      for (const KernelDef& kernel : all.kernels)
+        if (kernel.op == problem.op) ids.push_back(print_id(problem, kernel.name, {}));
+    }
+    for (const Waiver& waiver : all.waivers) {
+      if (waiver.reason.empty() || waiver.owner.empty() || waiver.url.empty() ||
+          waiver.expires.empty())
+        say("waiver", "waiver '{}' needs a reason, a URL, an owner and an expiry", waiver.id);
+      if (waiver.expires.size() != 10)
+        say("waiver", "waiver '{}': '{}' is no date (YYYY-MM-DD)", waiver.id, waiver.expires);
+      else if (waiver.expires < today)
+        say("waiver", "waiver '{}' expired on {} ({})", waiver.id, waiver.expires, waiver.owner);
+      if (std::ranges::none_of(ids,
+                               [&](const std::string& id) { return glob_match(waiver.id, id); }))
+        say("waiver", "waiver '{}' matches no case", waiver.id);
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<Finding> lint(const Registry& all, std::string_view today) {
+  Lint lint{all};
+  if (all.ops.empty()) lint.say("case", "no op is registered: this executable tests nothing{}", "");
+  lint.names();
+  for (const OpDef& op : all.ops) lint.op(op);
+  for (const KernelDef& kernel : all.kernels) lint.kernel(kernel);
+  for (const CaseSet& set : all.case_sets) lint.case_set(set);
+  lint.bounds();
+  lint.waivers(today);
+  return std::move(lint.findings);
+}
+
+int check(const Arguments& args) {
+  const std::vector<Finding> findings = lint(registry(), today());
+  const int exit = findings.empty() ? 0 : 2;
+  if (args.json) {
+    reports::JsonWriter out;
+    out.begin_object().field("schema", 1).key("findings").begin_array();
+    for (const Finding& finding : findings)
+      out.begin_object().field("rule", finding.rule).field("what", finding.what).end_object();
+    print(out.end_array().field("exit", exit).end_object().text() + "\n");
+    return exit;
+  }
+  std::string text;
+  for (const Finding& finding : findings)
+    text += fmt::format("{:<10} {}\n", finding.rule, finding.what);
+  const Registry& all = registry();
+  text +=
+      fmt::format("{} findings on {} ops, {} kernels, {} case sets, {} waivers\n", findings.size(),
+                  all.ops.size(), all.kernels.size(), all.case_sets.size(), all.waivers.size());
+  print(text);
+  return exit;
+}
+
+}  // namespace parity::cli

@@ -1,0 +1,128 @@
+// parity golden verify: the reference (and with --kernel a kernel) judged against the truth that
+// files hold.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "golden/golden.hpp"
+#include "harness/cli/arguments.hpp"
+#include "harness/cli/select.hpp"
+#include "harness/cli/terminal.hpp"
+#include "harness/failure.hpp"
+#include "reports/json_writer.hpp"
+#include "reports/reports.hpp"
+#include "reports/words.hpp"
+
+namespace parity::cli {
+namespace {
+
+struct VerifiedFile {
+  std::string file = {}, family = {}, refused = {};
+  std::vector<CaseRecord> records = {};
+  int exit = 4;
+};
+
+VerifiedFile verify_file(const Arguments& args, const std::string& file, ProgressLine& progress) {
+  VerifiedFile verified{.file = file};
+  Arguments filters = args;
+  filters.names.clear();  // they are files, not ids
+  try {
+    golden::check_integrity(file);
+    verified.family = golden::name(golden::family_of(golden::stored_cases(file)));
+    const std::vector<Subject> subjects =
+        narrow(golden::verify_subjects(file, args.kernel), filters);
+    progress.phase(file);
+    Tally tally;
+    run_suite(
+        subjects, suite_options(args),
+        [&](const CaseRecord& record) {
+          tally.add(record);
+          verified.records.push_back(record);
+        },
+        [&](const Progress& at) { progress.show(at); });
+    verified.exit = tally.exit();
+  } catch (const GoldenError& error) {
+    verified.refused = error.what();
+    verified.exit = 5;
+  } catch (const UsageError& error) {
+    verified.refused = error.what();
+    verified.exit = 2;
+  }
+  progress.clear();
+  return verified;
+}
+
+// "kda.h5:case" of an id "op/kda:case@reference", less the op and the candidate.
+std::string case_name(const CaseRecord& record) {
+  std::string name = record.id.substr(0, record.id.find('@'));
+  const std::size_t colon = name.find(':');
+  return colon == std::string::npos ? name : name.substr(colon + 1);
+}
+
+std::string json(const std::vector<VerifiedFile>& files, int exit) {
+  reports::JsonWriter out;
+  out.begin_object().field("schema", 1).key("files").begin_array();
+  for (const VerifiedFile& file : files) {
+    out.begin_object()
+        .field("file", file.file)
+        .field("family", file.family)
+        .field("exit", file.exit);
+    if (!file.refused.empty()) out.field("refused", file.refused);
+    out.key("cases").begin_array();
+    for (const CaseRecord& record : file.records) {
+      out.begin_object()
+          .field("name", case_name(record))
+          .field("id", record.id)
+          .field("op", record.op)
+          .field("kernel", record.kernel);
+      out.field("status", record.status)
+          .field("reason", record.reason)
+          .key("tensors")
+          .begin_array();
+      for (const TensorRecord& tensor : record.tensors) out.raw(reports::to_json(tensor));
+      out.end_array().end_object();
+    }
+    out.end_array().end_object();
+  }
+  return out.end_array().field("exit", exit).end_object().text() + "\n";
+}
+
+}  // namespace
+
+int golden_verify(const Arguments& args) {
+  ProgressLine progress(args);
+  std::vector<VerifiedFile> files;
+  reports::RunFolder all;  // of all files together
+  Tally tally;
+  int exit = 0;
+  for (const std::string& file : args.names) {
+    files.push_back(verify_file(args, file, progress));
+    for (const CaseRecord& record : files.back().records)
+      tally.add(record), all.cases.push_back(record);
+    if (files.back().exit != 4) exit = worse_exit(exit, files.back().exit);
+    if (!files.back().refused.empty()) complain(files.back().refused);
+  }
+  // A file whose cases are all unsupported does not spoil the others; when no file ran anything,
+  // nothing was shown.
+  if (!all.cases.empty() || exit == 0) exit = worse_exit(exit, tally.exit());
+  if (args.json) {
+    print(json(files, exit));
+    return exit;
+  }
+  std::string text;
+  for (const VerifiedFile& file : files) {
+    double widest = 0;
+    for (const CaseRecord& record : file.records)
+      if (record.status == "pass") widest = std::max(widest, reports::max_bound_used(record));
+    text +=
+        file.refused.empty()
+            ? fmt::format("{:<48} {:<12} {:>10}  widest {} of its bound\n", file.file, file.family,
+                          reports::count_of(static_cast<std::int64_t>(file.records.size()), "case"),
+                          reports::number(widest))
+            : fmt::format("{:<48} refused\n", file.file);
+  }
+  all.exit = exit;
+  print(text + reports::console_verdicts(all, style_of(args)));
+  return exit;
+}
+
+}  // namespace parity::cli

@@ -1,0 +1,246 @@
+#include "harness/cli/select.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <set>
+
+#include "harness/cuda/device_info.hpp"
+#include "harness/environment.hpp"
+#include "harness/failure.hpp"
+#include "harness/text.hpp"
+#include "harness/walk.hpp"
+
+namespace parity::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_glob(std::string_view text) { return text.find_first_of("*?") != std::string_view::npos; }
+
+void read_ids_into(const fs::path& file, std::set<fs::path>& open, std::vector<std::string>& ids) {
+  const fs::path real = fs::weakly_canonical(file);
+  if (!open.insert(real).second)
+    throw UsageError(fmt::format("--from {}: the file includes itself", file.string()));
+  std::ifstream in(file);
+  if (!in || fs::is_directory(file))
+    throw UsageError(fmt::format("--from {}: cannot be read", file.string()));
+  for (std::string line; std::getline(in, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos) continue;
+    line = line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+    if (line.starts_with("--from "))
+      read_ids_into(file.parent_path() / line.substr(7), open, ids);
+    else
+      ids.push_back(line);
+  }
+  open.erase(real);
+}
+
+struct Shard {
+  std::size_t index = 0, count = 1;  // 0-based
+};
+
+Shard parse_shard(const std::string& text) {
+  if (text.empty()) return {};
+  const std::vector<std::string> parts = split(text, '/');
+  if (parts.size() != 2)
+    throw UsageError(fmt::format("--shard {}: write it I/N, 1/4 is the first of four", text));
+  std::int64_t index = 0, count = 0;
+  try {
+    index = to_integer(parts[0], "--shard");
+    count = to_integer(parts[1], "--shard");
+  } catch (const std::exception&) {
+    throw UsageError(fmt::format("--shard {}: write it I/N, 1/4 is the first of four", text));
+  }
+  if (count < 1 || index < 1 || index > count)
+    throw UsageError(fmt::format("--shard {}: I is between 1 and N", text));
+  return {static_cast<std::size_t>(index - 1), static_cast<std::size_t>(count)};
+}
+
+std::string id_with(const Case& problem, const Candidate& candidate) {
+  return print_id(problem, candidate.name, candidate.options);
+}
+
+// A pattern without '@' names cases, one with '@' names cases with kernels.
+bool matches(std::string_view pattern, const Case& problem, const Candidate& candidate) {
+  if (glob_match(pattern, id_with(problem, candidate))) return true;
+  return pattern.find('@') == std::string_view::npos && glob_match(pattern, problem.id());
+}
+
+[[noreturn]] void nothing_matches(std::string_view flag, const std::string& pattern) {
+  std::vector<std::string> ops;
+  for (const OpDef& op : registry().ops) ops.emplace_back(op.name);
+  const std::string near = nearest(pattern.substr(0, pattern.find('/')), ops);
+  throw UsageError(fmt::format("{}no case matches '{}'{}", flag, pattern,
+                               near.empty() ? "; `parity list` shows what there is"
+                                            : fmt::format("; did you mean the op '{}'?", near)));
+}
+
+bool is_gpu(std::string_view needs) { return needs.starts_with("sm_"); }
+
+// A device that was named and is not there is said before anything runs.
+void check_device(const std::string& device) {
+  if (device.empty() || device == "host") return;
+  std::int64_t index = -1;
+  try {
+    index = to_integer(device, "--device");
+  } catch (const std::exception&) {
+    throw UsageError(fmt::format("--device {}: 'host' or the number of a CUDA device", device));
+  }
+  const DeviceReport report = query_devices();
+  if (index < 0 || static_cast<std::size_t>(index) >= report.devices.size())
+    throw DeviceAbsent(fmt::format(
+        "--device {}: {}", device,
+        report.devices.empty() ? report.reason
+                               : fmt::format("there are {} devices", report.devices.size())));
+}
+
+template <class Keep>
+void keep_candidates(std::vector<Subject>& subjects, const Keep& keep) {
+  for (Subject& subject : subjects)
+    std::erase_if(subject.candidates,
+                  [&](const Candidate& candidate) { return !keep(subject.problem, candidate); });
+  std::erase_if(subjects, [](const Subject& subject) { return subject.candidates.empty(); });
+}
+
+void check_kernel_glob(const std::string& glob) {
+  std::vector<std::string> known;
+  for (const KernelDef& kernel : registry().kernels) known.emplace_back(kernel.name);
+  for (const std::string& kernel : known)
+    if (glob_match(glob, kernel)) return;
+  const std::string near = nearest(glob, known);
+  throw UsageError(fmt::format("--kernel {}: no such kernel{}", glob,
+                               near.empty() ? "; `parity list` shows what there is"
+                                            : fmt::format("; did you mean '{}'?", near)));
+}
+
+}  // namespace
+
+Lane lane_of(const Arguments& args, Lane otherwise) {
+  return args.lane.empty() ? otherwise : parse_lane(args.lane);
+}
+
+std::uint64_t seed_shift_of(const Arguments& args, Lane lane) {
+  if (args.seed) return *args.seed;
+  if (lane != Lane::Sweep) return 0;
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(floor<days>(system_clock::now()).time_since_epoch().count());
+}
+
+std::vector<std::string> read_ids(const std::string& file) {
+  std::vector<std::string> ids;
+  std::set<fs::path> open;
+  read_ids_into(file, open, ids);
+  return ids;
+}
+
+std::vector<std::string> patterns_of(const Arguments& args) {
+  std::vector<std::string> patterns = args.names;
+  for (const std::string& file : args.from)
+    for (std::string& id : read_ids(file)) patterns.push_back(std::move(id));
+  if (!args.from.empty() && patterns.empty())
+    throw UsageError(fmt::format("--from {}: names no case", args.from.front()));
+  return patterns;
+}
+
+std::vector<Subject> select(const Arguments& args, Lane lane) {
+  check_device(args.device);
+  if (!args.kernel.empty()) check_kernel_glob(args.kernel);
+  const std::vector<std::string> patterns = patterns_of(args);
+  const std::string_view kernels = args.kernel.empty() ? std::string_view("*") : args.kernel;
+  std::vector<Subject> subjects;
+
+  std::vector<std::string> globs;
+  for (const std::string& pattern : patterns) {
+    if (is_glob(pattern)) {
+      globs.push_back(pattern);
+      continue;
+    }
+    const ParsedId parsed = parse_id(pattern);
+    const Case problem = resolve(registry(), parsed);
+    subjects.push_back(parsed.kernel.empty()
+                           ? subject_of(problem, kernels)
+                           : subject_of(problem, parsed.kernel, parsed.kernel_options));
+  }
+  if (patterns.empty() || !globs.empty()) {
+    const std::uint64_t shift = seed_shift_of(args, lane);
+    std::vector<Subject> declared;
+    for (Case& problem : expand(registry(), lane, shift)) {
+      if (lane != Lane::Sweep) problem.seed += shift;
+      declared.push_back(subject_of(problem, kernels));
+    }
+    if (!globs.empty()) {
+      std::vector<bool> hit(globs.size(), false);
+      keep_candidates(declared, [&](const Case& problem, const Candidate& candidate) {
+        bool keep = false;
+        for (std::size_t i = 0; i < globs.size(); ++i)
+          if (matches(globs[i], problem, candidate)) keep = hit[i] = true;
+        return keep;
+      });
+      for (std::size_t i = 0; i < globs.size(); ++i)
+        if (!hit[i]) nothing_matches("", globs[i]);
+    }
+    std::ranges::move(declared, std::back_inserter(subjects));
+  }
+  Arguments filters = args;
+  filters.names.clear();  // used up
+  filters.from.clear();
+  return narrow(std::move(subjects), filters);
+}
+
+std::vector<Subject> narrow(std::vector<Subject> subjects, const Arguments& args) {
+  const std::vector<std::string> patterns = patterns_of(args);
+  for (const auto& [flag, globs] : {std::pair("", &patterns), std::pair("--only: ", &args.only)}) {
+    if (globs->empty()) continue;
+    const bool was_empty = subjects.empty();
+    keep_candidates(subjects, [&](const Case& problem, const Candidate& candidate) {
+      return std::ranges::any_of(
+          *globs, [&](const std::string& glob) { return matches(glob, problem, candidate); });
+    });
+    if (subjects.empty() && !was_empty) nothing_matches(flag, globs->front());
+  }
+  if (!args.check.empty()) {
+    const Check wanted = parse_check(args.check);
+    std::erase_if(subjects, [&](const Subject& subject) { return subject.check != wanted; });
+  }
+  if (args.bitwise)
+    for (Subject& subject : subjects) subject.check = subject.problem.check = Check::Bitwise;
+  if (!args.device.empty())
+    keep_candidates(subjects, [&](const Case&, const Candidate& candidate) {
+      return !candidate.kernel || is_gpu(candidate.kernel->needs) == (args.device != "host");
+    });
+  if (!args.start.empty()) {
+    const auto first = std::ranges::find_if(subjects, [&](const Subject& subject) {
+      return subject.problem.id() == args.start ||
+             std::ranges::any_of(subject.candidates, [&](const Candidate& candidate) {
+               return id_with(subject.problem, candidate) == args.start;
+             });
+    });
+    if (first == subjects.end())
+      throw UsageError(fmt::format("--start {}: not among the cases that would run", args.start));
+    subjects.erase(subjects.begin(), first);
+  }
+  const Shard shard = parse_shard(args.shard);
+  std::vector<Subject> mine;
+  for (std::size_t i = shard.index; i < subjects.size(); i += shard.count)
+    mine.push_back(std::move(subjects[i]));
+  return mine;
+}
+
+SuiteOptions suite_options(const Arguments& args) {
+  SuiteOptions options;
+  options.jobs = args.jobs;
+  options.timeout_s = args.timeout_s;
+  options.memory_bytes = args.memory_mib << 20;
+  options.repeat = args.bitwise ? std::max(2, args.repeat) : args.repeat;
+  options.isolate = args.isolate;
+  options.direction = parse_direction(args.direction);
+  options.torch_library = torch_library_path();
+  return options;
+}
+
+}  // namespace parity::cli

@@ -1,0 +1,139 @@
+#include "harness/cli/session.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "harness/cli/select.hpp"
+#include "harness/environment.hpp"
+#include "harness/failure.hpp"
+
+namespace parity::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDefaultFolder = "parity-out";
+
+bool is_run(const fs::path& dir) { return fs::exists(dir / "records.jsonl"); }
+
+// What a run leaves; nothing else in a folder is ever removed.
+void remove_run(const fs::path& dir) {
+  for (const char* file : {"records.jsonl", "summary.json", "report.html", "junit.xml",
+                           "summary.md", "report.sarif", "annotations.txt"})
+    fs::remove(dir / file);
+  fs::remove_all(dir / "dumps");
+}
+
+fs::path take_folder(const Arguments& args) {
+  if (args.resume && args.force)
+    throw UsageError("--resume continues a run and --force replaces it: give one of them");
+  const fs::path dir = args.out.empty() ? kDefaultFolder : args.out;
+  if (!fs::exists(dir)) return dir;
+  if (!fs::is_directory(dir)) throw UsageError(fmt::format("--out {}: is a file", dir.string()));
+  if (fs::is_empty(dir)) return dir;
+  if (!is_run(dir))
+    throw UsageError(
+        fmt::format("--out {}: holds something that is no run of parity, and is left alone; name "
+                    "another folder",
+                    dir.string()));
+  if (args.resume) return dir;
+  if (args.force) {
+    remove_run(dir);
+    return dir;
+  }
+  if (!args.out.empty())
+    throw UsageError(
+        fmt::format("--out {}: exists; --resume continues it, --force replaces it", dir.string()));
+  // The folder that nobody named makes way for the next run, and the last one stays beside it.
+  const fs::path old = dir.string() + ".old";
+  if (is_run(old)) remove_run(old);
+  if (fs::exists(old) && fs::is_empty(old)) fs::remove(old);
+  if (fs::exists(old))
+    throw UsageError(fmt::format("{} is in the way: give --out, or --force to replace {}",
+                                 old.string(), dir.string()));
+  fs::rename(dir, old);
+  return dir;
+}
+
+}  // namespace
+
+Session::Session(const Arguments& args, Lane lane)
+    : args_(args), dir_(take_folder(args)), progress_(args) {
+  const std::uint64_t shift = seed_shift_of(args, lane);
+  folder_.run = describe_run(args.command, lane, shift ? std::optional(shift) : std::nullopt);
+  if (args.resume && is_run(dir_)) {
+    reports::RunFolder before = reports::read_run(dir_);
+    if (before.run.commit != folder_.run.commit || before.run.seed != folder_.run.seed)
+      throw UsageError(
+          fmt::format("--resume {}: that run is of commit {} and seeds {}, this one of {} and {}",
+                      dir_.string(), before.run.commit, before.run.seed.value_or(0),
+                      folder_.run.commit, shift));
+    folder_.run = before.run;
+    folder_.wall_ms = before.wall_ms;
+    for (CaseRecord& record : before.cases) {
+      tally_.add(record);
+      finished_.insert(record_key(record));
+      folder_.cases.push_back(std::move(record));
+    }
+  }
+  writer_ = std::make_unique<reports::RecordWriter>(dir_, folder_.run, args.resume);
+  if (!args.json) print(reports::console_header(folder_.run));
+}
+
+std::set<std::string> Session::finished() const { return finished_; }
+
+void Session::run(const std::vector<Subject>& subjects, const std::string& phase) {
+  SuiteOptions options = suite_options(args_);
+  options.finished = finished_;
+  progress_.phase(phase);
+  const SuiteResult result = run_suite(
+      subjects, options, [&](const CaseRecord& record) { add(record); },
+      [&](const Progress& progress) { progress_.show(progress); });
+  progress_.clear();
+  folder_.wall_ms += result.wall_ms;
+  if (result.interrupted) worst_ = worse_exit(worst_, 3);
+}
+
+void Session::add(const CaseRecord& record) {
+  CaseRecord kept = record;
+  pictures_.thin(kept);
+  writer_->write(kept);
+  tally_.add(kept);
+  folder_.cases.push_back(std::move(kept));
+}
+
+void Session::prove(const std::function<MutationReport(ProgressLine&)>& mutants) {
+  const MutationReport report = mutants(progress_);
+  for (const MutantRecord& mutant : report.mutants) writer_->write(mutant);
+  writer_->write(report.summary);
+  folder_.mutants = report.mutants;
+  folder_.mutation = report.summary;
+  worst_ = worse_exit(worst_, report.exit);
+}
+
+void Session::complain(const std::string& text, int exit) {
+  progress_.clear();
+  cli::complain(text);
+  folder_.complaints.push_back({text, exit});
+  writer_->write(folder_.complaints.back());
+  worst_ = worse_exit(worst_, exit);
+}
+
+int Session::close() {
+  progress_.clear();
+  folder_.exit = worse_exit(worst_, tally_.exit());
+  reports::write_reports(folder_, dir_);
+  for (const std::string& candidate : tally_.undetected())
+    cli::complain(fmt::format("{} is known to be damaged and failed nowhere", candidate));
+  if (args_.json) {
+    print(reports::summary_json(folder_, dir_));
+  } else {
+    std::string text;
+    if (folder_.mutation)
+      text += reports::console_mutants(folder_.mutants, *folder_.mutation, style_of(args_));
+    print(text + reports::console_result(folder_, dir_, style_of(args_)));
+  }
+  return folder_.exit;
+}
+
+}  // namespace parity::cli

@@ -1,0 +1,162 @@
+// Tables over the whole run: the matrix, the kill table, the ledger of bounds.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "reports/page.hpp"
+#include "reports/svg.hpp"
+#include "reports/words.hpp"
+
+namespace parity::reports::page {
+namespace {
+
+bool failed_as_expected(const CaseRecord& record) {
+  return record.status == "fail" && record.expected == "fail";
+}
+
+std::string square(const CaseRecord& record) {
+  std::string css, mark;
+  if (record.status == "pass")
+    css = fmt::format("s{}", std::min(svg::step_of(max_bound_used(record)), svg::kOver - 1));
+  else if (failed_as_expected(record))
+    css = "x-expected", mark = "×";
+  else
+    css = "x-" + record.status, mark = record.status == "fail"          ? "×"
+                                       : record.status == "unsupported" ? ""
+                                       : record.status == "error"       ? "!"
+                                                                        : "?";
+  std::string title = fmt::format("{}: {} {}", record.status, record.id, record.direction);
+  if (!record.tensors.empty())
+    title += fmt::format(", {} of the bound", number(max_bound_used(record)));
+  return fmt::format(R"(<a class="{}" href="{}" title="{}">{}</a>)", escaped(css), link_to(record),
+                     escaped(title), mark);
+}
+
+std::string legend() {
+  std::string text = R"(<div class="legend"><span>share of the bound used:</span>)";
+  for (int step = 0; step < svg::kOver; ++step)
+    text += fmt::format(R"(<span><i class="s{}"></i>{}</span>)", step, svg::step_words(step));
+  for (const auto& [css, mark, words] :
+       {std::tuple("x-fail", "×", "fail"), std::tuple("x-expected", "×", "fails as it must"),
+        std::tuple("x-error", "!", "error"), std::tuple("x-unproven", "?", "unproven"),
+        std::tuple("x-unsupported", "", "unsupported")})
+    text += fmt::format(R"(<span><span class="sq"><a class="{}">{}</a></span>{}</span>)", css, mark,
+                        words);
+  return text + "</div>";
+}
+
+struct Column {
+  std::string kernel = {}, dtype = {};
+  auto operator<=>(const Column&) const = default;
+};
+
+std::string op_matrix(const std::string& op, const std::vector<const CaseRecord*>& records) {
+  std::map<std::string, std::map<Column, std::string>> rows;
+  std::map<Column, int> columns;
+  std::vector<std::string> order;
+  for (const CaseRecord* record : records) {
+    const std::string shape = record->sizes_text.empty() ? "stored cases" : record->sizes_text;
+    const Column column{record->kernel, record->dtype};
+    if (!rows.contains(shape)) order.push_back(shape);
+    rows[shape][column] += square(*record);
+    ++columns[column];
+  }
+  std::string text =
+      fmt::format("<h3>{}</h3><table class=\"matrix\"><tr><th>shape</th>", escaped(op));
+  for (const auto& [column, n] : columns)
+    text += fmt::format(
+        "<th class=\"k\">{}<br>{}</th>",
+        escaped(column.kernel.starts_with(op + ".") ? column.kernel.substr(op.size() + 1)
+                                                    : column.kernel),
+        escaped(column.dtype));
+  text += "</tr>";
+  for (const std::string& shape : order) {
+    text += fmt::format("<tr data-row><td class=\"id\">{}</td>", escaped(shape));
+    for (const auto& [column, n] : columns) {
+      const auto found = rows[shape].find(column);
+      text += found == rows[shape].end()
+                  ? "<td></td>"
+                  : fmt::format("<td><div class=\"sq\">{}</div></td>", found->second);
+    }
+    text += "</tr>";
+  }
+  return text + "</table>";
+}
+
+}  // namespace
+
+std::string matrix(const RunFolder& folder) {
+  std::map<std::string, std::vector<const CaseRecord*>> ops;
+  for (const CaseRecord& record : folder.cases) ops[record.op].push_back(&record);
+  std::string text =
+      R"(<h2 id="matrix">Matrix</h2><p class="soft">One square a case (its fills, options, directions and checks side by side), coloured by how much of )"
+      R"(its bound the worst element used. Follow it to the case.</p>)";
+  text += legend() + "<div class=\"card\">";
+  if (ops.empty()) text += "<p>Nothing was judged.</p>";
+  for (const auto& [op, records] : ops) text += op_matrix(op, records);
+  return text + "</div>";
+}
+
+std::string kill_table(const RunFolder& folder) {
+  if (!folder.mutation) return "";
+  const MutationSummary& m = *folder.mutation;
+  std::string text = fmt::format(
+      R"(<h2 id="kill">Kill table</h2><p class="soft">Each line is a fault of the catalogue, switched on in a kernel or in the base and judged by the )"
+      R"(same cases and bounds. {} killed, {} survived, {} unsupported; {} on {} clean variants.</p><div class="card"><table>)",
+      m.killed, m.survived, m.unsupported, count_of(m.false_alarms, "false alarm"), m.clean);
+  text +=
+      "<tr><th>status</th><th>mutant</th><th>what is wrong in it</th><th>caught by</th><th "
+      "class=\"n\">value / limit</th><th>case, or reason</th></tr>";
+  std::vector<const MutantRecord*> order;
+  for (const MutantRecord& mutant : folder.mutants) order.push_back(&mutant);
+  const auto rank = [](const MutantRecord* mutant) {
+    return mutant->status == "survived" ? 0 : mutant->status == "killed" ? 1 : 2;
+  };
+  std::ranges::stable_sort(order, {}, rank);
+  for (const MutantRecord* mutant : order)
+    text += fmt::format(
+        "<tr data-row><td>{}</td><td class=\"id\">{}{}</td><td>{}</td><td>{}</td><td "
+        "class=\"n\">{}</td><td class=\"id\">{}</td></tr>",
+        badge(mutant->status), escaped(mutant->id),
+        mutant->alias.empty() ? "" : " = " + escaped(mutant->alias), escaped(mutant->what),
+        escaped(mutant->view), mutant->status == "killed" ? number(mutant->margin) : "",
+        escaped(mutant->status == "killed" ? mutant->case_id : mutant->reason));
+  return text + "</table></div>";
+}
+
+std::string ledger(const RunFolder& folder) {
+  struct Line {
+    std::int64_t cases = 0;
+    double used = 0, base = 0;
+    const CaseRecord* widest = nullptr;
+  };
+  std::map<std::vector<std::string>, Line> lines;
+  for (const CaseRecord& record : folder.cases)
+    for (const TensorRecord& tensor : record.tensors) {
+      if (tensor.bound_kind.empty() || failed_as_expected(record)) continue;
+      Line& line =
+          lines[{record.op, tensor.name, tensor.dtype, tensor.bound_kind, tensor.bound_why}];
+      ++line.cases;
+      line.base = std::max(line.base, tensor.base_bound_used);
+      if (!line.widest || !(tensor.bound_used <= line.used))
+        line.used = tensor.bound_used, line.widest = &record;
+    }
+  std::string text =
+      R"(<h2 id="bounds">Ledger of bounds</h2><p class="soft">Every bound that was applied, where it comes from, and how much of it was used: by the worst )"
+      R"(candidate, and by the base (the reference at the kernel's own contract).</p><div class="card"><table>)";
+  text +=
+      "<tr><th>op</th><th>tensor</th><th>dtype</th><th>kind</th><th>derivation</th><th "
+      "class=\"n\">judged</th><th>widest use</th><th class=\"n\">base</th>"
+      "<th class=\"n\">headroom</th></tr>";
+  for (const auto& [key, line] : lines)
+    text += fmt::format(
+        "<tr data-row><td>{}</td><td class=\"id\"><a "
+        "href=\"{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td "
+        "class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td>"
+        "<td class=\"n\">{}</td></tr>",
+        escaped(key[0]), link_to(*line.widest), escaped(key[1]), escaped(key[2]), escaped(key[3]),
+        escaped(key[4]), line.cases, bar(line.used), number(line.base), headroom(line.used));
+  return text + "</table></div>";
+}
+
+}  // namespace parity::reports::page
