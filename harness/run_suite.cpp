@@ -167,7 +167,7 @@ class Suite {
       if (r.pid == 0) {
         pipe.read.reset();
         if (!become_child(self)) ::_exit(2);
-        serve_subject(subjects_[subject], r.todo, options_, hooks_, pipe.write.get());
+        serve_subject(subjects_[subject], subject, r.todo, options_, hooks_, pipe.write.get());
       }
     }
     r.pipe = std::move(pipe.read);
@@ -278,7 +278,7 @@ void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options,
         ledger.unsupported(s, c, "needs a process of its own; run it isolated");
         continue;
       }
-      if (hooks.wanted && !hooks.wanted(subject, candidate)) {
+      if (hooks.wanted && !hooks.wanted(s, c)) {
         ledger.skip(s, c);
         continue;
       }
@@ -289,7 +289,7 @@ void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options,
       } catch (...) {
         record = error_record(subject, candidate, trouble_of(std::current_exception()));
       }
-      if (hooks.finished) hooks.finished(subject, candidate, record);
+      if (hooks.finished) hooks.finished(s, c, record);
       ledger.record(s, c, std::move(record));
     }
   }
@@ -303,7 +303,7 @@ SuiteResult run_suite(const std::vector<Subject>& given, const SuiteOptions& opt
   std::vector<Subject> subjects = given;
   if (options.direction != Direction::Both)
     for (Subject& s : subjects) s.direction = options.direction;
-  Ledger ledger(subjects, options, sink, progress);
+  Ledger ledger(subjects, options, hooks, sink, progress);
   int signal = 0;
   if (options.isolate) {
     const Signals signals;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "harness/failure.hpp"
+#include "harness/numeric/philox.hpp"
 #include "harness/walk.hpp"
 
 namespace parity {
@@ -54,14 +55,16 @@ Subject subject_of(const Case& problem, std::string_view kernel, const Options& 
 
 Candidate base_candidate(const OpDef& op, const Contract& contract, std::string_view fault, int variation) {
   Candidate c{.name = fmt::format("{}.base", op.name), .contract = contract, .fault = std::string(fault)};
+  c.options.set("contract", contract.name);
   if (variation > 0) c.options.set("variation", std::to_string(variation));
   c.run = [&op, contract, fault = std::string(fault), variation](const RunRequest& request) {
     const bool gradients = request.direction != Direction::Forward;
+    const Rng draws{.seed = request.problem.seed, .stream = ~std::uint64_t{0}};  // as run_base draws its variants
     const Evaluation evaluation = op.base({.problem = request.problem,
                                            .contract = contract,
                                            .inputs = request.inputs,
                                            .variation = variation,
-                                           .seed = request.problem.seed,
+                                           .seed = draws.bits(static_cast<std::uint64_t>(variation)),
                                            .fault = fault,
                                            .gradients = gradients});
     Observed observed;

@@ -76,8 +76,9 @@ CaseRecord from_wire(std::string_view);
 struct MutateOptions {
   SuiteOptions suite = {};
   Lane lane = Lane::Smoke;
-  std::string only = "*";       // glob over ids or mutant names
+  std::string only = "*";       // glob over mutants ("<kernel>!<fault>", a fault, an op); where it names none, over case ids
   std::int64_t clean_minimum = 1000;  // clean variants judged, at least
+  std::int64_t clean_minimum_per_op = 100;
 };
 struct MutationReport {
   std::vector<MutantRecord> mutants = {};
@@ -86,5 +87,7 @@ struct MutationReport {
   int exit = 4;
 };
 MutationReport mutate(const MutateOptions&, const ShowProgress& = {});
+// Every mutant of the registry, none of them tried yet: id, op, fault, alias, what.
+std::vector<MutantRecord> all_mutants(const Registry&);
 
 }  // namespace parity

@@ -8,9 +8,9 @@ std::string record_key(const CaseRecord& record) {
   return record.id + " " + record.direction + " " + record.check;
 }
 
-Ledger::Ledger(const std::vector<Subject>& subjects, const SuiteOptions& options, const Sink& sink,
-               const ShowProgress& show)
-    : subjects_(subjects), sink_(sink), show_(show), todo_(subjects.size()), rows_(subjects.size()) {
+Ledger::Ledger(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
+               const Sink& sink, const ShowProgress& show)
+    : subjects_(subjects), hooks_(hooks), sink_(sink), show_(show), todo_(subjects.size()), rows_(subjects.size()) {
   for (std::size_t s = 0; s < subjects.size(); ++s) {
     const std::vector<Candidate>& candidates = subjects[s].candidates;
     rows_[s] = {.slots = std::vector<Slot>(candidates.size(), Slot::Open),
@@ -37,7 +37,8 @@ void Ledger::settle(std::size_t subject, std::size_t candidate, std::optional<Ca
   if (row.slots.at(candidate) == Slot::Settled) return;  // once each, whatever a child says
   row.slots[candidate] = Slot::Settled;
   ++progress_.done;
-  if (record) show(record->id);
+  if (record && hooks_.arrived) hooks_.arrived(subject, candidate, *record);
+  show(record ? record->id : "");
   row.records[candidate] = std::move(record);
 }
 
@@ -70,7 +71,7 @@ void Ledger::deliver() {
 
 void Ledger::show(const std::string& current) {
   if (!show_) return;
-  progress_.current = current;
+  if (!current.empty()) progress_.current = current;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
   progress_.seconds_left =
       spent.count() / static_cast<double>(progress_.done) * static_cast<double>(progress_.total - progress_.done);

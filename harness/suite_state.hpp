@@ -6,14 +6,14 @@
 #include <optional>
 #include <vector>
 
-#include "harness/suite.hpp"
+#include "harness/worker.hpp"
 
 namespace parity {
 
 // One slot per candidate of each subject; slots are delivered in order, each as soon as all before it are settled.
 class Ledger {
  public:
-  Ledger(const std::vector<Subject>&, const SuiteOptions&, const Sink&, const ShowProgress&);
+  Ledger(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&, const Sink&, const ShowProgress&);
 
   const std::vector<std::size_t>& todo(std::size_t subject) const { return todo_[subject]; }
   void record(std::size_t subject, std::size_t candidate, CaseRecord);
@@ -32,6 +32,7 @@ class Ledger {
   void show(const std::string& current);
 
   const std::vector<Subject>& subjects_;
+  const SuiteHooks& hooks_;
   const Sink& sink_;
   const ShowProgress& show_;
   std::vector<std::vector<std::size_t>> todo_ = {};

@@ -115,8 +115,8 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
 
 }  // namespace
 
-void serve_subject(const Subject& subject, std::span<const std::size_t> todo, const SuiteOptions& options,
-                   const SuiteHooks& hooks, int out) {
+void serve_subject(const Subject& subject, std::size_t number, std::span<const std::size_t> todo,
+                   const SuiteOptions& options, const SuiteHooks& hooks, int out) {
   try {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a kernel leaves behind comes to this process
     quiet_stdio();
@@ -134,7 +134,7 @@ void serve_subject(const Subject& subject, std::span<const std::size_t> todo, co
     for (const std::size_t i : todo) {
       const Candidate& candidate = subject.candidates[i];
       const auto index = static_cast<std::uint32_t>(i);
-      if (hooks.wanted && !hooks.wanted(subject, candidate)) {
+      if (hooks.wanted && !hooks.wanted(number, i)) {
         send_frame(out, {FrameKind::Skipped, index});
         continue;
       }
@@ -145,7 +145,7 @@ void serve_subject(const Subject& subject, std::span<const std::size_t> todo, co
       } catch (...) {
         record = error_record(subject, candidate, trouble_of(std::current_exception()));
       }
-      if (hooks.finished) hooks.finished(subject, candidate, record);
+      if (hooks.finished) hooks.finished(number, i, record);
       send_frame(out, {FrameKind::Record, index, to_wire(record)});
     }
     ::_exit(0);

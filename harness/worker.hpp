@@ -13,10 +13,13 @@
 
 namespace parity {
 
-// Decisions that are taken where the candidates run, in the subject's child (kill tables: a mutant stops at its first kill).
+// For kill tables, where a mutant stops at its first kill. Subjects and candidates by their number.
 struct SuiteHooks {
-  std::function<bool(const Subject&, const Candidate&)> wanted = {};
-  std::function<void(const Subject&, const Candidate&, const CaseRecord&)> finished = {};
+  // In the child of the subject, before and after each candidate.
+  std::function<bool(std::size_t subject, std::size_t candidate)> wanted = {};
+  std::function<void(std::size_t subject, std::size_t candidate, const CaseRecord&)> finished = {};
+  // In the suite's own process: a record as it comes in, in any order.
+  std::function<void(std::size_t subject, std::size_t candidate, const CaseRecord&)> arrived = {};
   // Which of the waiting subjects comes next (their indices, ascending); default: the first.
   std::function<std::size_t(std::span<const std::size_t>)> next = {};
 };
@@ -49,7 +52,7 @@ CaseRecord error_record(const Subject&, const Candidate&, const Trouble&);
 Trouble trouble_of(std::exception_ptr);  // error kind and reason of what was thrown
 
 // Runs the candidates of `todo` in order and writes frames to `out`. For a forked child; never returns.
-[[noreturn]] void serve_subject(const Subject&, std::span<const std::size_t> todo, const SuiteOptions&, const SuiteHooks&,
-                                int out);
+[[noreturn]] void serve_subject(const Subject&, std::size_t number, std::span<const std::size_t> todo, const SuiteOptions&,
+                                const SuiteHooks&, int out);
 
 }  // namespace parity

@@ -47,14 +47,14 @@ Candidate resolved(const Candidate& c, const Case& problem) {
 }
 
 // The subject's child must be a child of the suite, which waits for it: its parent in between ends at once.
-[[noreturn]] void serve(const Subject& subject, std::span<const std::size_t> todo, const SuiteOptions& options,
+[[noreturn]] void serve(const Subject& subject, std::size_t number, std::span<const std::size_t> todo, const SuiteOptions& options,
                         const SuiteHooks& hooks, pid_t suite, int out) {
   if (::fork() != 0) ::_exit(0);
   for (int i = 0; ::getppid() != suite && i < 10'000; ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
   if (!become_child(suite)) ::_exit(2);
   Subject here = subject;
   for (Candidate& c : here.candidates) c = resolved(c, subject.problem);
-  serve_subject(here, todo, options, hooks, out);
+  serve_subject(here, number, todo, options, hooks, out);
 }
 
 [[noreturn]] void live(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
@@ -80,7 +80,7 @@ Candidate resolved(const Candidate& c, const Case& problem) {
     const auto words = static_cast<std::size_t>(n) / sizeof(std::uint32_t);
     const std::vector<std::size_t> todo(message.begin() + 1, message.begin() + static_cast<std::ptrdiff_t>(words));
     const pid_t between = ::fork();
-    if (between == 0) serve(subjects.at(message[0]), todo, options, hooks, suite, out);
+    if (between == 0) serve(subjects.at(message[0]), message[0], todo, options, hooks, suite, out);
     ::close(out);
     if (between > 0) ::waitpid(between, nullptr, 0);
   }

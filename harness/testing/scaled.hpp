@@ -1,7 +1,8 @@
 // A small op for tests of the harness itself, in the test binary only.
 //   in   x_ND, w_D, cotangents/y_ND   the case's dtype
 //   out  y_ND = x w     codes_ND (option codes=1) = 1 where x > 0, else 0     grads/x = dy w     grads/w_D = sum_n dy x
-// Registered as `test_scaled` (sound kernels, faults), `test_evil` (one kernel per way of misbehaving) and `test_loose`.
+// Registered as `test_scaled` (sound kernels, faults), `test_evil` (one kernel per way of misbehaving),
+// `test_loose` (a fault that nobody can see) and `test_broken` (wrong without any fault).
 #pragma once
 
 #include <string_view>

@@ -258,6 +258,17 @@ KernelDef loose() {
   return k;
 }
 
+// Wrong without any fault.
+KernelDef broken() {
+  KernelDef k = scaled_kernel("test_broken", "test_broken.plain");
+  k.forward = [](const Launch& l) {
+    forward(l);
+    l.out<std::byte>("y")[1] ^= std::byte{0x3F};
+  };
+  k.faults = {{.id = "P-last", .what = "the last row is missing in dw"}};
+  return k;
+}
+
 OpDef with_faults() {
   OpDef op = scaled_op("test_scaled");
   op.faults = {{.id = "P-half", .what = "the first element is halved"}, {.id = "P-sign", .what = "dw has the wrong sign"}};
@@ -269,6 +280,10 @@ const Register bounds{scaled_bound("test_scaled")};
 const Register cases{scaled_cases("test_scaled")};
 const Register bits{scaled_cases("test_scaled", Check::Bitwise)};
 const Register kernel{plain()};
+const Register broken_op{scaled_op("test_broken")};
+const Register broken_bounds{scaled_bound("test_broken")};
+const Register broken_cases{scaled_cases("test_broken")};
+const Register broken_kernel{broken()};
 const Register loose_op{scaled_op("test_loose")};
 const Register loose_bounds{scaled_bound("test_loose")};
 const Register loose_cases{scaled_cases("test_loose")};

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "harness/mutants.hpp"
+#include "harness/walk.hpp"
+
+namespace parity {
+namespace {
+
+using Slot = MutationPlan::Slot;
+
+// Contracts at which the base of a case is asked for: those of the kernels that take it, else the op's own.
+std::vector<Contract> contracts_of(const Registry& registry, const OpDef& op, const Case& problem) {
+  std::map<std::string, Contract> by_key;
+  for (const KernelDef& kernel : registry.kernels) {
+    if (kernel.op != op.name || !kernel.environment.empty()) continue;
+    if (problem.set && !glob_match(problem.set->kernels, kernel.name)) continue;
+    if (std::ranges::find(kernel.contract.dtypes, problem.dtype) == kernel.contract.dtypes.end()) continue;
+    const Options options = kernel.variants.empty() ? Options{} : kernel.variants.front().options;
+    if (kernel.refuses && !kernel.refuses(problem, options).empty()) continue;
+    Contract contract = kernel.contract;
+    contract.chunk = options.integer("chunk", contract.chunk);
+    by_key.emplace(contract.key(), contract);
+  }
+  std::vector<Contract> contracts;
+  for (auto& [key, contract] : by_key) contracts.push_back(contract);
+  if (contracts.empty() && op.contract) contracts.push_back(op.contract(problem, {}));
+  return contracts;
+}
+
+bool judged(const Case& c) { return c.check == Check::Parity || c.check == Check::Exact; }
+
+// One subject while it is put together.
+struct Builder {
+  Subject subject;
+  std::vector<Slot> slots = {};
+  std::map<std::string, std::size_t> clean = {};  // candidates by name and options, bases by contract
+
+  std::size_t add_clean(Candidate c, const std::string& key) {
+    const auto known = clean.find(key);
+    if (known != clean.end()) return known->second;
+    clean[key] = slots.size();
+    subject.candidates.push_back(std::move(c));
+    slots.push_back({.clean = true});
+    return slots.size() - 1;
+  }
+  void add_mutant(Candidate c, std::size_t twin, std::size_t mutant) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const Candidate& other = subject.candidates[i];
+      // A chain's mutant and its op's are the same candidate here.
+      if (!slots[i].clean && slots[i].twin == twin && other.name == c.name && other.fault == c.fault)
+        return slots[i].mutants.push_back(mutant);
+    }
+    subject.candidates.push_back(std::move(c));
+    slots.push_back({.twin = twin, .mutants = {mutant}});
+  }
+};
+
+class Planner {
+ public:
+  Planner(const Registry& registry, const std::vector<Mutant>& mutants, const MutateOptions& options)
+      : registry_(registry), mutants_(mutants), options_(options) {}
+
+  MutationPlan plan(const std::vector<Case>& cases) {
+    std::map<std::string, std::int64_t> bases;  // per op: bases to vary over all its cases
+    std::set<std::string> ops;
+    for (const Case& c : cases) {
+      ops.insert(c.op);
+      if (const OpDef* op = registry_.op(c.op); op && op->base && judged(c))
+        bases[c.op] += static_cast<std::int64_t>(contracts_of(registry_, *op, c).size());
+    }
+    MutationPlan plan;
+    plan.never.assign(mutants_.size(), std::string(kNoCase));
+    for (const Case& c : cases) {
+      const std::int64_t wanted =
+          std::max(options_.clean_minimum_per_op,
+                   (options_.clean_minimum + std::ssize(ops) - 1) / std::max<std::int64_t>(1, std::ssize(ops)));
+      const std::int64_t count = bases[c.op];
+      add(plan, c, count > 0 ? (wanted + count - 1) / count : 0);
+    }
+    return plan;
+  }
+
+ private:
+  void add(MutationPlan& plan, const Case& c, std::int64_t held_out) {
+    const OpDef* op = registry_.op(c.op);
+    if (!op) return;
+    Builder b{.subject = subject_of(c, "")};  // of no kernel
+    add_kernels(plan, b, c);
+    if (op->base && judged(c)) add_bases(plan, b, c, *op, held_out);
+    if (b.slots.empty()) return;
+    plan.subjects.push_back(std::move(b.subject));
+    plan.slots.push_back(std::move(b.slots));
+  }
+
+  void add_kernels(MutationPlan& plan, Builder& b, const Case& c) {
+    for (const KernelDef& kernel : registry_.kernels) {
+      if (kernel.op != c.op || (c.set && !glob_match(c.set->kernels, kernel.name))) continue;
+      for (const Variant& variant : kernel.variants) {
+        Candidate clean = candidate_of(kernel, variant.options, c);
+        const std::string why = clean.unsupported;
+        const std::string key = fmt::format("{}[{}]", kernel.name, variant.options.str());
+        const std::size_t twin = why.empty() ? b.add_clean(std::move(clean), key) : 0;
+        for (std::size_t m = 0; m < mutants_.size(); ++m) {
+          if (mutants_[m].kernel != &kernel || !mutants_[m].record.status.empty()) continue;
+          if (!why.empty()) {
+            if (!plan.never[m].empty()) plan.never[m] = why;
+            continue;
+          }
+          plan.never[m].clear();
+          b.add_mutant(candidate_of(kernel, variant.options, c, mutants_[m].fault), twin, m);
+        }
+      }
+    }
+  }
+
+  void add_bases(MutationPlan& plan, Builder& b, const Case& c, const OpDef& op, std::int64_t held_out) {
+    for (const Contract& contract : contracts_of(registry_, op, c)) {
+      std::optional<std::size_t> twin;
+      for (std::size_t m = 0; m < mutants_.size(); ++m) {
+        const Mutant& mutant = mutants_[m];
+        if (mutant.kernel || mutant.op != &op || !mutant.record.status.empty()) continue;
+        if (mutant.chain && c.options.get("chain", "") != mutant.chain->name) continue;
+        if (!twin) twin = b.add_clean(base_candidate(op, contract, ""), contract.key());
+        plan.never[m].clear();
+        b.add_mutant(base_candidate(op, contract, mutant.fault), *twin, m);
+      }
+      // Variants that the noise floor has not seen.
+      for (std::int64_t v = 1; v <= held_out; ++v) {
+        const int variation = kVariants + static_cast<int>(v);
+        b.add_clean(base_candidate(op, contract, "", variation), fmt::format("{} {}", contract.key(), variation));
+      }
+    }
+  }
+
+  const Registry& registry_;
+  const std::vector<Mutant>& mutants_;
+  const MutateOptions& options_;
+};
+
+}  // namespace
+
+MutationPlan plan_mutation(const Registry& registry, const std::vector<Mutant>& mutants, const std::vector<Case>& cases,
+                           const MutateOptions& options) {
+  return Planner(registry, mutants, options).plan(cases);
+}
+
+}  // namespace parity
