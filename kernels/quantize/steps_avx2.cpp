@@ -1,0 +1,20 @@
+// Eight lanes.
+#include <immintrin.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "kernels/quantize/steps.hpp"
+
+#define PARITY_LANES 8
+
+namespace parity::nvfp4 {
+namespace {
+#include "kernels/quantize/steps_lanes.inl"
+}  // namespace
+
+const Steps kAvx2Steps = steps();
+
+}  // namespace parity::nvfp4

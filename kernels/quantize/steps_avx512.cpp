@@ -1,0 +1,20 @@
+// Sixteen lanes: a block is a register.
+#include <immintrin.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "kernels/quantize/steps.hpp"
+
+#define PARITY_LANES 16
+
+namespace parity::nvfp4 {
+namespace {
+#include "kernels/quantize/steps_lanes.inl"
+}  // namespace
+
+const Steps kAvx512Steps = steps();
+
+}  // namespace parity::nvfp4

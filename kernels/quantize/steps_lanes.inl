@@ -1,0 +1,319 @@
+// The inner loops over PARITY_LANES lanes, written with the compiler's vector types. Each file of an instruction set defines
+// the width and includes this once, in an unnamed namespace: nothing here may be shared between instruction sets.
+//
+// A group is one block a lane: the maxima of its blocks are reduced into one vector, so that their scales and encode factors
+// come from one chain of vector divisions. The elements are then read again, from the first-level cache.
+
+constexpr int W = PARITY_LANES;
+constexpr int kVectors = 16 / W;  // of a block
+
+typedef float F __attribute__((vector_size(4 * W)));
+typedef std::uint32_t U __attribute__((vector_size(4 * W)));
+typedef std::int32_t Mask __attribute__((vector_size(4 * W)));
+typedef std::uint16_t U16 __attribute__((vector_size(2 * W)));
+typedef std::uint8_t U8 __attribute__((vector_size(W)));
+
+F all(float x) { return x - F{}; }
+U all(std::uint32_t x) { return x - U{}; }
+F floats(U bits) { return std::bit_cast<F>(bits); }
+U bits(F values) { return std::bit_cast<U>(values); }
+U max(U a, U b) { return a > b ? a : b; }
+U min(U a, U b) { return a < b ? a : b; }
+
+template <class V>
+V load(const void* from) {
+  V v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class V>
+void store(void* to, V v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+U from_u16(U16 v) {
+#if PARITY_LANES == 16
+  return std::bit_cast<U>(_mm512_cvtepu16_epi32(std::bit_cast<__m256i>(v)));
+#elif PARITY_LANES == 8
+  return std::bit_cast<U>(_mm256_cvtepu16_epi32(std::bit_cast<__m128i>(v)));
+#else
+  return __builtin_convertvector(v, U);
+#endif
+}
+
+// Lanes below 2^16.
+U16 to_u16(U v) {
+#if PARITY_LANES == 16
+  return std::bit_cast<U16>(_mm512_cvtepi32_epi16(std::bit_cast<__m512i>(v)));
+#elif PARITY_LANES == 8
+  const __m256i packed = _mm256_packus_epi32(std::bit_cast<__m256i>(v), std::bit_cast<__m256i>(v));
+  return std::bit_cast<U16>(_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+#else
+  return __builtin_convertvector(v, U16);
+#endif
+}
+
+// W elements as f32.
+U load_bits(const float* x) { return load<U>(x); }
+U load_bits(const std::uint16_t* x) { return from_u16(load<U16>(x)) << 16; }
+void store_values(float* to, F v) { store(to, v); }
+void store_values(std::uint16_t* to, F v) {  // nearest even; a NaN is quiet and keeps its sign
+  const U b = bits(v);
+  const U rounded = (b + 0x7FFF + ((b >> 16) & 1)) >> 16;
+  const U nan = ((b >> 16) & 0x8000) | 0x7FC0;
+  store(to, to_u16((b & 0x7FFFFFFF) > 0x7F800000 ? nan : rounded));
+}
+
+#if PARITY_LANES == 4
+constexpr Mask kEven = {0, 2, 4, 6};
+#elif PARITY_LANES == 8
+constexpr Mask kEven = {0, 2, 8, 10, 4, 6, 12, 14};  // inside halves of the register
+#else
+constexpr Mask kEven = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#endif
+
+// N blocks: lanes hold N groups of partial maxima, in the order of the blocks; for N = W lane i is the amax of block i.
+template <int N, class X>
+[[gnu::always_inline]] inline U block_amax(const X* x) {
+  if constexpr (N == 1) {
+    U largest = load_bits(x) & 0x7FFFFFFF;
+#pragma GCC unroll 4
+    for (int j = 1; j < kVectors; ++j) largest = max(largest, load_bits(x + W * j) & 0x7FFFFFFF);
+    return largest;
+  } else {
+    const U a = block_amax<N / 2>(x);
+    const U b = block_amax<N / 2>(x + 8 * N);
+#if PARITY_LANES == 8
+    if constexpr (N == 8) {
+      constexpr Mask kLowHalves = {0, 1, 2, 3, 8, 9, 10, 11};
+      return max(__builtin_shuffle(a, b, kLowHalves), __builtin_shuffle(a, b, kLowHalves + 4));
+    }
+#endif
+    return max(__builtin_shuffle(a, b, kEven), __builtin_shuffle(a, b, kEven + 1));
+  }
+}
+
+// Nearest e4m3 of 0 <= s <= 448 or NaN.
+U e4m3_code(F s) {
+  constexpr std::uint32_t kMagic = std::bit_cast<std::uint32_t>(0x1p14F);  // 2^23 smallest subnormals
+  const U b = bits(s);
+  const U normal = ((b + 0x7FFFF + ((b >> 20) & 1)) >> 20) - (120U << 3);
+  const U subnormal = bits(s + all(0x1p14F)) - kMagic;
+  const U code = b < std::bit_cast<std::uint32_t>(0x1p-6F) ? subnormal : normal;
+  return (b & 0x7FFFFFFF) > 0x7F800000 ? all(0x7FU) : code;
+}
+
+F e4m3_value(U code) {
+  const F subnormal = __builtin_convertvector(code, F) * 0x1p-9F;
+  const F value = code < 8 ? subnormal : floats((code << 20) + (120U << 23));
+  return code == 0x7F ? all(std::numeric_limits<float>::quiet_NaN()) : value;
+}
+
+struct Scale {
+  U code;
+  F encode;
+};
+// A comparison with NaN is false: every clamp here hands NaN on.
+[[gnu::always_inline]] inline Scale scale_of(const Plan& plan, F block_amax) {
+  const F top = all(448.0F);
+  if (plan.order == Order::Encode) {
+    const F wide = block_amax * plan.mult;
+    const U code = e4m3_code(wide > top ? top : wide);
+    const F encode = 1.0F / (e4m3_value(code) * plan.decode);
+    const F limit = all(std::numeric_limits<float>::max());
+    return {code, encode > limit ? limit : encode};
+  }
+  const F wide = block_amax / 6.0F / plan.decode;
+  const F bottom = all(0x1p-6F);
+  const F floored = wide < bottom ? bottom : wide;
+  const U code = e4m3_code(floored > top ? top : floored);
+  return {code, plan.inverse / e4m3_value(code)};
+}
+
+// Nearest even, saturating: below 1 the addition of 2^22 rounds to halves, above the code is the top of the bits.
+U e2m1_code(F y, std::uint32_t negative_zero_sign) {
+  const U b = bits(y);
+  const U magnitude = b & 0x7FFFFFFF;
+  const U small = bits(floats(magnitude) + all(0x1p22F)) - std::bit_cast<std::uint32_t>(0x1p22F);
+  const U large = ((magnitude + 0x1FFFFF + ((magnitude >> 22) & 1)) >> 22) - 252;
+  const U code = magnitude < std::bit_cast<std::uint32_t>(1.0F) ? small : min(large, all(7U));
+  const U sign = (b >> 28) & 8;
+  return code | (magnitude == 0 ? sign & negative_zero_sign : sign);
+}
+
+// 16 codes in lanes -> 8 bytes.
+void pack(const U (&codes)[kVectors], std::uint8_t* to) {
+#if PARITY_LANES == 16
+  const auto c = std::bit_cast<__m512i>(codes[0]);
+  const __m512i pairs = _mm512_or_si512(c, _mm512_srli_epi64(c, 28));
+  store(to, _mm_cvtsi128_si64(_mm512_cvtepi64_epi8(pairs)));
+#elif PARITY_LANES == 8
+  // 16 words in order; even + 16 odd in 8 double words; their low bytes.
+  const auto a = std::bit_cast<__m256i>(codes[0]);
+  const auto b = std::bit_cast<__m256i>(codes[1]);
+  const __m256i words = _mm256_packus_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                                            _mm256_permute2x128_si256(a, b, 0x31));
+  const __m256i pairs = _mm256_madd_epi16(words, _mm256_set1_epi32(0x00100001));
+  const __m128i bytes =
+      _mm_packus_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  store(to, _mm_cvtsi128_si64(_mm_packus_epi16(bytes, bytes)));
+#else
+  std::uint32_t lane[16];
+  for (int j = 0; j < kVectors; ++j) store(lane + j * W, codes[j]);
+  for (int i = 0; i < 8; ++i)
+    to[i] = static_cast<std::uint8_t>(lane[2 * i] | lane[2 * i + 1] << 4);
+#endif
+}
+
+template <class X>
+void quantise_group(const Plan& plan, const X* x, std::uint8_t* codes, std::uint8_t* scales,
+                    float* encode) {
+  const Scale scale = scale_of(plan, floats(block_amax<W>(x)));
+#if PARITY_LANES == 16
+  store(scales, _mm512_cvtepi32_epi8(std::bit_cast<__m512i>(scale.code)));
+#else
+  store(scales, __builtin_convertvector(scale.code, U8));
+#endif
+  float factor[W];
+  store(factor, scale.encode);
+  if (encode != nullptr) store(encode, scale.encode);
+  const std::uint32_t negative_zero_sign = plan.positive_zero ? 0U : 8U;
+  for (int b = 0; b < W; ++b) {
+    U code[kVectors];
+    for (int j = 0; j < kVectors; ++j)
+      code[j] = e2m1_code(floats(load_bits(x + 16 * b + W * j)) * factor[b],
+                          negative_zero_sign);
+    pack(code, codes + 8 * b);
+  }
+}
+
+template <class X>
+void quantise_blocks(const Plan& plan, const X* x, std::int64_t blocks, std::uint8_t* codes,
+                     std::uint8_t* scales, float* encode) {
+  std::int64_t b = 0;
+  for (; b + W <= blocks; b += W)
+    quantise_group(plan, x + 16 * b, codes + 8 * b, scales + b,
+                   encode == nullptr ? nullptr : encode + b);
+  if (b == blocks) return;
+  const auto left = static_cast<std::size_t>(blocks - b);
+  X part[16 * W] = {};
+  std::uint8_t part_codes[8 * W];
+  std::uint8_t part_scales[W];
+  float part_encode[W];
+  std::memcpy(part, x + 16 * b, 16 * left * sizeof(X));
+  quantise_group(plan, part, part_codes, part_scales, part_encode);
+  std::memcpy(codes + 8 * b, part_codes, 8 * left);
+  std::memcpy(scales + b, part_scales, left);
+  if (encode != nullptr) std::memcpy(encode + b, part_encode, left * sizeof(float));
+}
+
+#if PARITY_LANES == 4
+constexpr U kShift = {0, 4, 8, 12};
+#elif PARITY_LANES == 8
+constexpr U kShift = {0, 4, 8, 12, 16, 20, 24, 28};
+#else
+constexpr U kShift = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
+#endif
+
+// Codes of lanes [j W, j W + W) of a block, in the low bits; the bits above are those of their neighbours.
+U unpack(const std::uint8_t* codes, int j) {
+#if PARITY_LANES == 16
+  static_cast<void>(j);
+  const __m512i both = _mm512_set1_epi64(load<std::int64_t>(codes));
+  const __m512i half = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+  return std::bit_cast<U>(_mm512_permutexvar_epi32(half, both)) >> kShift;
+#else
+  return all(load<std::uint32_t>(codes + j * W / 8 * 4)) >> (kShift + static_cast<std::uint32_t>(j * W % 8 * 4));
+#endif
+}
+
+// |value| of code & 7: 0 and 1 are subnormal, 2..7 have the bits of their f32 at hand.
+F magnitude_of(U code) {
+  const U m = code & 7;
+  const U normal = (m + 252) << 22;
+  const U subnormal = m * std::bit_cast<std::uint32_t>(0.5F);
+  return floats(m < 2 ? subnormal : normal);
+}
+
+template <class X>
+void dequantise_blocks(const Plan& plan, const std::uint8_t* codes, const std::uint8_t* scales,
+                       std::int64_t blocks, X* values) {
+  constexpr float kPer2688 = 1.0F / 2688.0F;
+  for (std::int64_t first = 0; first < blocks; first += W) {
+    const std::int64_t count = blocks - first < W ? blocks - first : W;
+    std::uint8_t bytes[W] = {};
+    std::memcpy(bytes, scales + first, static_cast<std::size_t>(count));
+    const F scale = e4m3_value(__builtin_convertvector(load<U8>(bytes), U) & 0x7F);
+    float factor[W];
+    store(factor,
+          plan.order == Order::Encode ? scale * plan.amax * kPer2688 : plan.decode * scale);
+    for (std::int64_t b = 0; b < count; ++b) {
+      for (int j = 0; j < kVectors; ++j) {
+        const U code = unpack(codes + 8 * (first + b), j);
+        const U value = bits(magnitude_of(code)) | (code & 8) << 28;
+        store_values(values + 16 * (first + b) + W * j, floats(value) * factor[b]);
+      }
+    }
+  }
+}
+
+std::uint32_t largest_bits(const float* x, std::int64_t n) {
+  U a = {}, b = {};
+  std::int64_t i = 0;
+  for (; i + 2 * W <= n; i += 2 * W) {
+    a = max(a, load_bits(x + i) & 0x7FFFFFFF);
+    b = max(b, load_bits(x + i + W) & 0x7FFFFFFF);
+  }
+  a = max(a, b);
+  std::uint32_t largest = 0;
+  for (int k = 0; k < W; ++k) largest = largest > a[k] ? largest : a[k];
+  for (; i < n; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFF;
+    largest = largest > bits ? largest : bits;
+  }
+  return largest;
+}
+
+std::uint32_t largest_bits(const std::uint16_t* x, std::int64_t n) {
+  typedef std::uint16_t V __attribute__((vector_size(4 * W)));
+  V a = {}, b = {};
+  std::int64_t i = 0;
+  for (; i + 4 * W <= n; i += 4 * W) {
+    const V c = load<V>(x + i) & 0x7FFF;
+    const V d = load<V>(x + i + 2 * W) & 0x7FFF;
+    a = a > c ? a : c;
+    b = b > d ? b : d;
+  }
+  a = a > b ? a : b;
+  std::uint32_t largest = 0;
+  for (int k = 0; k < 2 * W; ++k) largest = largest > a[k] ? largest : a[k];
+  for (; i < n; ++i) {
+    const std::uint32_t bits = x[i] & 0x7FFFU;
+    largest = largest > bits ? largest : bits;
+  }
+  return largest << 16;
+}
+
+constexpr Steps steps() {
+  return {
+      .amax = [](Dtype dtype, const void* x, std::int64_t n) {
+        return dtype == Dtype::BF16 ? largest_bits(static_cast<const std::uint16_t*>(x), n)
+                                    : largest_bits(static_cast<const float*>(x), n);
+      },
+      .quantise = [](const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
+                     std::uint8_t* codes, std::uint8_t* scales, float* encode) {
+        if (dtype == Dtype::BF16)
+          quantise_blocks(plan, static_cast<const std::uint16_t*>(x), blocks, codes, scales, encode);
+        else
+          quantise_blocks(plan, static_cast<const float*>(x), blocks, codes, scales, encode);
+      },
+      .dequantise = [](const Plan& plan, Dtype dtype, const std::uint8_t* codes,
+                       const std::uint8_t* scales, std::int64_t blocks, void* values) {
+        if (dtype == Dtype::BF16)
+          dequantise_blocks(plan, codes, scales, blocks, static_cast<std::uint16_t*>(values));
+        else
+          dequantise_blocks(plan, codes, scales, blocks, static_cast<float*>(values));
+      },
+  };
+}
+

@@ -1,0 +1,113 @@
+// One element at a time, through the codecs of the hub: what the vector forms must equal, and the home of arithmetic defects.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "harness/numeric/formats.hpp"
+#include "kernels/quantize/steps.hpp"
+
+namespace parity::nvfp4 {
+namespace {
+
+float element(Dtype dtype, const void* x, std::int64_t i) {
+  if (dtype == Dtype::BF16) return float_from_bf16(static_cast<const std::uint16_t*>(x)[i]);
+  return static_cast<const float*>(x)[i];
+}
+
+std::uint32_t size_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU; }
+
+std::uint32_t amax(Dtype dtype, const void* x, std::int64_t n) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, size_bits(element(dtype, x, i)));
+  return largest;
+}
+
+std::uint8_t scale_code(const Plan& plan, float scale) {
+  if (std::isnan(scale)) return 0x7F;
+  if (plan.defect != Defect::ScaleUp) return e4m3_from_float(scale, Overflow::Saturate);
+  return static_cast<std::uint8_t>(
+      encode(Dtype::E4M3, scale, {.rounding = Rounding::Up, .overflow = Overflow::Saturate}));
+}
+
+struct Scale {
+  std::uint8_t code;
+  float encode;
+};
+
+Scale scale_of(const Plan& plan, float block_amax) {
+  constexpr float kTop = 448.0F;
+  Scale scale{};
+  if (plan.order == Order::Encode) {
+    float wide = block_amax * plan.mult;
+    if (wide > kTop) wide = kTop;
+    scale.code = scale_code(plan, wide);
+    const float kept = plan.defect == Defect::ExactScale ? wide : float_from_e4m3(scale.code);
+    scale.encode = plan.defect == Defect::ReciprocalOrder ? 1 / plan.decode / kept
+                                                          : 1 / (kept * plan.decode);
+    if (scale.encode > std::numeric_limits<float>::max())
+      scale.encode = std::numeric_limits<float>::max();
+    return scale;
+  }
+  float wide = block_amax / 6.0F / plan.decode;
+  if (wide < 0x1p-6F) wide = 0x1p-6F;
+  if (wide > kTop) wide = kTop;
+  scale.code = scale_code(plan, wide);
+  const float kept = plan.defect == Defect::ExactScale ? wide : float_from_e4m3(scale.code);
+  scale.encode =
+      plan.defect == Defect::ReciprocalOrder ? 1 / (plan.decode * kept) : plan.inverse / kept;
+  return scale;
+}
+
+std::uint8_t code_of(const Plan& plan, float y) {
+  const E2m1Policy policy{.negative_zero = plan.positive_zero ? E2m1NegativeZero::Positive
+                                                              : E2m1NegativeZero::Keep};
+  if (plan.defect != Defect::HalfAway && plan.defect != Defect::Truncated)
+    return e2m1_from_float(y, policy);
+  const float a = std::fabs(y);
+  const float step = a < 2 ? 0.5F : a < 4 ? 1.0F : 2.0F;
+  const float half = plan.defect == Defect::HalfAway ? 0.5F : 0.0F;
+  return e2m1_from_float(std::copysign(std::floor(a / step + half) * step, y), policy);
+}
+
+void quantise(const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
+              std::uint8_t* codes, std::uint8_t* scales, float* encode) {
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    std::uint32_t largest = 0;
+    for (std::int64_t i = 16 * b; i < 16 * b + 16; ++i) {
+      const float v = element(dtype, x, i);
+      if (plan.defect != Defect::DropsNan || !std::isnan(v)) largest = std::max(largest, size_bits(v));
+    }
+    const Scale scale = scale_of(plan, std::bit_cast<float>(largest));
+    scales[b] = scale.code;
+    if (encode != nullptr) encode[b] = scale.encode;
+    for (std::int64_t i = 0; i < 8; ++i)
+      codes[8 * b + i] =
+          pack_e2m1(code_of(plan, element(dtype, x, 16 * b + 2 * i) * scale.encode),
+                    code_of(plan, element(dtype, x, 16 * b + 2 * i + 1) * scale.encode));
+  }
+}
+
+void dequantise(const Plan& plan, Dtype dtype, const std::uint8_t* codes,
+                const std::uint8_t* scales, std::int64_t blocks, void* values) {
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const float scale = float_from_e4m3(scales[b]);
+    const float factor =
+        plan.order == Order::Encode ? scale * plan.amax * (1.0F / 2688.0F) : plan.decode * scale;
+    for (std::int64_t i = 0; i < 16; ++i) {
+      const auto code = static_cast<std::uint8_t>(codes[8 * b + i / 2] >> (4 * (i % 2)) & 15);
+      const float v = float_from_e2m1(code) * factor;
+      if (dtype == Dtype::BF16)
+        static_cast<std::uint16_t*>(values)[16 * b + i] = bf16_from_float(v);
+      else
+        static_cast<float*>(values)[16 * b + i] = v;
+    }
+  }
+}
+
+}  // namespace
+
+const Steps kScalarSteps = {amax, quantise, dequantise};
+
+}  // namespace parity::nvfp4
