@@ -136,8 +136,12 @@ std::string console_row(const CaseRecord& record, const ConsoleStyle& style) {
   if (record.direction != "both" && !record.direction.empty()) text += " " + record.direction;
   if (!record.tensors.empty()) {
     const TensorRecord* tensor = telling_tensor(record);
-    text += fmt::format("  {} {}  {}", bar(used, style), headroom(used), visible(tensor->name));
-    if (tensor->worst) text += " " + visible(tensor->worst->letters);
+    const ViewResult* view = telling_view(*tensor);
+    text += "  " + visible(tensor->name) + " ";
+    text += view ? fmt::format("{} {} of {}", view->view, number(view->value), number(view->limit))
+                 : fmt::format("{} {}", bar(used, style), headroom(used));
+    if (tensor->worst && !tensor->worst->letters.empty())
+      text += " at " + visible(tensor->worst->letters);
   } else if (!record.reason.empty()) {
     text += "  " + visible(record.reason);
   }

@@ -110,9 +110,9 @@ std::string headline(const RunFolder& folder) {
   for (const Status status : {Status::Unproven, Status::Unsupported, Status::Waived}) {
     const auto reasons = reasons_of(folder.cases, status);
     if (reasons.empty()) continue;
-    text += fmt::format("<details><summary class=\"soft\">Why {} {}</summary><table>",
-                        status == Status::Waived ? "waived" : name(status),
-                        count_of(static_cast<std::int64_t>(reasons.size()), "reason"));
+    text +=
+        fmt::format(R"(<details><summary>why <span class="{0}">{0}</span>: {1}</summary><table>)",
+                    name(status), count_of(static_cast<std::int64_t>(reasons.size()), "reason"));
     for (const Reason& reason : reasons)
       text += fmt::format("<tr><td class=\"n\">{}</td><td>{}</td></tr>", reason.cases,
                           escaped(reason.text));

@@ -34,7 +34,7 @@ std::string tensors_table(const std::vector<const TensorRecord*>& order) {
       "at</th></tr>";
   for (const TensorRecord* t : order)
     text += fmt::format(
-        "<tr><td class=\"id{}\">{}</td><td>{}</td><td class=\"mono\">{} {}</td><td>{}</td><td "
+        "<tr><td class=\"name{}\">{}</td><td>{}</td><td class=\"mono\">{} {}</td><td>{}</td><td "
         "class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
         "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"id\">{}</td></tr>",
         telling_view(*t) ? " fail" : "", escaped(t->name), escaped(t->role), escaped(t->dtype),
@@ -181,7 +181,10 @@ std::string tensor_section(const CaseRecord& record, const TensorRecord& tensor)
                : "") +
       term("quantiles", quantiles.empty() ? "" : "of the share of the bound: " + quantiles) +
       "</dl>";
-  return text + views_table(tensor) + points_table(tensor) + pictures_of(record, tensor) + "</div>";
+  const std::string points = points_table(tensor);
+  text += points.empty() ? views_table(tensor)
+                         : "<div class=\"two\">" + views_table(tensor) + points + "</div>";
+  return text + pictures_of(record, tensor) + "</div>";
 }
 
 }  // namespace
@@ -288,7 +291,8 @@ std::string cases(const RunFolder& folder, std::size_t room) {
       continue;
     }
     auto& [text, members] =
-        groups[fmt::format("{} {} {} {}", record.op, record.kernel, record.dtype, record.status)];
+        groups[fmt::format("{} {} {} {} {}", record.status == "pass" ? 0 : 1, record.op,
+                           record.kernel, record.dtype, record.status)];
     text += rows[i];
     members.push_back(i);
   }

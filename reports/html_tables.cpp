@@ -126,8 +126,8 @@ std::string kill_table(const RunFolder& folder) {
 
 std::string ledger(const RunFolder& folder) {
   struct Line {
-    std::int64_t cases = 0;
-    double used = 0, base = 0;
+    std::int64_t judged = 0, violated = 0;
+    double used = 0, base = 0;  // widest use by a candidate that passes, and by the base
     const CaseRecord* widest = nullptr;
   };
   std::map<std::vector<std::string>, Line> lines;
@@ -136,26 +136,26 @@ std::string ledger(const RunFolder& folder) {
       if (tensor.bound_kind.empty() || failed_as_expected(record)) continue;
       Line& line =
           lines[{record.op, tensor.name, tensor.dtype, tensor.bound_kind, tensor.bound_why}];
-      ++line.cases;
+      ++line.judged;
       line.base = std::max(line.base, tensor.base_bound_used);
-      if (!line.widest || !(tensor.bound_used <= line.used))
-        line.used = tensor.bound_used, line.widest = &record;
+      const bool holds = telling_view(tensor) == nullptr;
+      line.violated += !holds;
+      if (!line.widest || (holds && tensor.bound_used >= line.used)) line.widest = &record;
+      if (holds) line.used = std::max(line.used, tensor.bound_used);
     }
   std::string text =
-      R"(<h2 id="bounds">Ledger of bounds</h2><p class="soft">Every bound that was applied, where it comes from, and how much of it was used: by the worst )"
-      R"(candidate, and by the base (the reference at the kernel's own contract).</p><div class="card"><table>)";
-  text +=
-      "<tr><th>op</th><th>tensor</th><th>dtype</th><th>kind</th><th>derivation</th><th "
-      "class=\"n\">judged</th><th>widest use</th><th class=\"n\">base</th>"
-      "<th class=\"n\">headroom</th></tr>";
+      R"(<h2 id="bounds">Ledger of bounds</h2><p class="soft">Every bound that was applied, where it comes from, )"
+      R"(and how much of it was used: by the worst candidate that passes, and by the base (the reference at the )"
+      R"(kernel's own contract).</p><div class="card"><table><tr><th>op</th><th>tensor</th><th>dtype</th>)"
+      R"(<th>kind</th><th>derivation</th><th class="n">judged</th><th class="n">violated</th><th>widest use</th>)"
+      R"(<th class="n">base</th><th class="n">headroom</th></tr>)";
   for (const auto& [key, line] : lines)
     text += fmt::format(
-        "<tr data-row><td>{}</td><td class=\"id\"><a "
-        "href=\"{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td "
-        "class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td>"
-        "<td class=\"n\">{}</td></tr>",
+        R"(<tr data-row><td>{}</td><td class="name"><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td>)"
+        R"(<td class="n">{}</td><td class="n{}">{}</td><td>{}</td><td class="n">{}</td><td class="n">{}</td></tr>)",
         escaped(key[0]), link_to(*line.widest), escaped(key[1]), escaped(key[2]), escaped(key[3]),
-        escaped(key[4]), line.cases, bar(line.used), number(line.base), headroom(line.used));
+        escaped(key[4]), line.judged, line.violated ? " fail" : "", line.violated, bar(line.used),
+        number(line.base), headroom(line.used));
   return text + "</table></div>";
 }
 

@@ -41,7 +41,7 @@ p{margin:4px 0 10px;max-width:88ch}.soft{color:var(--soft)}
 .counts{display:flex;gap:10px;flex-wrap:wrap;margin:14px 0 4px}
 .count{min-width:104px;padding:7px 13px;border:1px solid var(--line);border-radius:8px;background:var(--bg)}
 .count b{display:block;font-size:21px;line-height:1.2;font-variant-numeric:tabular-nums}
-.count.zero{opacity:.5}
+.counts+p{margin-top:14px}.count.zero{opacity:.5}
 .pass{color:var(--pass)}.fail,.survived{color:var(--fail)}.error{color:var(--error)}.unproven{color:var(--unproven)}.unsupported{color:var(--unsupported)}.waived{color:var(--waived)}.killed{color:var(--pass)}.expected{color:var(--soft)}
 .badge{display:inline-block;min-width:44px;padding:0 7px;border-radius:5px;border:1px solid currentColor;font-size:11.5px;line-height:18px;text-align:center;font-weight:600}
 .badge.fail,.badge.survived{background:var(--fail-bg)}
@@ -49,16 +49,19 @@ p{margin:4px 0 10px;max-width:88ch}.soft{color:var(--soft)}
 table{border-collapse:collapse;width:100%;margin:6px 0;font-size:13px}
 th{text-align:left;font-weight:600;color:var(--soft);font-size:12px;white-space:nowrap}
 th,td{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}
-tr:last-child>td{border-bottom:0}
+tr:last-child>td{border-bottom:0}td.n+td:not(.n),th.n+th:not(.n){padding-left:14px}
 td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+td.name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:nowrap}
 td.id{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;overflow-wrap:anywhere}
-.matrix{width:auto}.matrix th.k{vertical-align:bottom;padding-right:16px;line-height:1.3}.matrix td{padding:3px 16px 3px 0}.matrix td.id{white-space:nowrap}
+.matrix{width:auto}.matrix th.k{vertical-align:bottom;padding-right:16px;line-height:1.3}.matrix td{padding:3px 16px 3px 0}.matrix td.name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:nowrap}
+td.id{white-space:nowrap}
 .sq{display:flex;flex-wrap:wrap;gap:2px;max-width:232px}
 .sq a{width:13px;height:13px;border-radius:3px;font:700 10px/13px system-ui;text-align:center;color:#fff;text-decoration:none}
 .sq a:hover,.sq a:focus{outline:2px solid var(--ink)}
 .s0{background:var(--s0)}.s1{background:var(--s1)}.s2{background:var(--s2)}.s3{background:var(--s3)}.s4{background:var(--s4)}.s5{background:var(--s5)}.s6{background:var(--s6)}.s7{background:var(--s7)}.s8{background:var(--s8)}
-.sq .x-fail{background:var(--fail)}.sq .x-error{background:var(--error)}.sq .x-unproven{background:var(--unproven)}.sq .x-waived{background:var(--waived)}.sq .x-unsupported{background:none;border:1px dashed var(--unsupported)}.sq .x-expected{background:none;border:1px solid var(--fail);color:var(--fail);line-height:11px}
+.sq .x-fail{background:var(--fail)}.sq .x-error{background:var(--error)}.sq .x-unproven{background:var(--unproven)}.sq .x-waived{background:var(--waived)}.sq .x-unsupported{background:none;border:1px dashed var(--unsupported)}
 :root[data-theme=dark] .sq a{color:#14171a}@media (prefers-color-scheme:dark){:root:not([data-theme=light]) .sq a{color:#14171a}}
+.sq a.x-expected{background:none;border:1px solid var(--fail);color:var(--fail)!important;line-height:11px}
 .legend{display:flex;flex-wrap:wrap;gap:5px 16px;align-items:center;color:var(--soft);font-size:12px;margin:6px 0 2px}
 .legend i{display:inline-block;width:13px;height:13px;border-radius:3px;margin-right:5px;vertical-align:-2px}
 .legend .sq{display:inline-flex;vertical-align:-2px;margin-right:5px}
@@ -85,6 +88,7 @@ dl{margin:8px 0}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .bar.over i{background:var(--fail)}.bar.over{color:var(--fail);font-weight:600}
 .tensor{margin:14px 0 4px;padding-top:10px;border-top:1px dashed var(--line)}
 .tensor h4{margin:0 0 4px;font-size:13.5px}
+.two{display:grid;grid-template-columns:minmax(0,9fr) minmax(0,11fr);gap:0 34px;align-items:start}@media (max-width:1100px){.two{grid-template-columns:1fr}}
 .pics{display:grid;grid-template-columns:repeat(auto-fill,minmax(330px,1fr));gap:6px 18px;margin:8px 0}
 figure{margin:0}figcaption{font-size:12px;color:var(--soft);margin-bottom:1px}
 svg{display:block;width:100%;height:auto;max-width:420px;font-family:system-ui,sans-serif}

@@ -66,9 +66,16 @@ struct Frame {
   }
 };
 
-std::string power_of_ten(int exponent) {
-  return exponent == 0 ? "1" : fmt::format("1e{}", exponent);
+// "2" to the power of -12, with raised digits.
+std::string power(int base, std::int64_t exponent) {
+  static constexpr std::array<std::string_view, 10> kRaised = {"⁰", "¹", "²", "³", "⁴",
+                                                               "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = std::to_string(base);
+  for (const char c : std::to_string(exponent))
+    text += c == '-' ? "⁻" : kRaised[static_cast<std::size_t>(c - '0')];
+  return text;
 }
+std::string power_of_ten(int exponent) { return exponent == 0 ? "1" : power(10, exponent); }
 
 double finite_or(double value, double otherwise) {
   return std::isfinite(value) ? value : otherwise;
@@ -189,8 +196,8 @@ std::string ulp_histogram(const std::vector<std::int64_t>& candidate,
   // Bin b > 0 holds errors of 2^(b-1) up to 2^b ulps; the middle one holds what is equal.
   const std::int64_t stride = std::max<std::int64_t>(1, (2 * reach + 8) / 9);
   for (std::int64_t bin = 0; bin <= reach; bin += stride) {
-    text += frame.x_tick(static_cast<double>(bin), bin == 0 ? "=" : fmt::format("2^{}", bin - 1));
-    if (bin > 0) text += frame.x_tick(-static_cast<double>(bin), fmt::format("-2^{}", bin - 1));
+    text += frame.x_tick(static_cast<double>(bin), bin == 0 ? "=" : power(2, bin - 1));
+    if (bin > 0) text += frame.x_tick(-static_cast<double>(bin), "-" + power(2, bin - 1));
   }
   return text + frame.x_title("error in ulps (bars: candidate, line: base)") + "</svg>";
 }
@@ -249,7 +256,7 @@ std::string scatter(const Scatter& points) {
   };
   const int xs = ticks(x0, x1), ys = ticks(y0, y1);
   for (int e = static_cast<int>(std::ceil(y0)); e <= y1; e += ys)
-    text += frame.y_tick(e, fmt::format("2^{}", e));
+    text += frame.y_tick(e, power(2, e));
   std::array<std::string, 4> shades;  // by log of the count
   const double wide = frame.x(1) - frame.x(0), tall = frame.y(0) - frame.y(1);
   for (std::size_t i = 0; i < n; ++i) {
@@ -278,7 +285,7 @@ std::string scatter(const Scatter& points) {
   if (!line.empty()) text += fmt::format(R"(<path class="bound" d="{}"/>)", line);
   text += frame.box();
   for (int e = static_cast<int>(std::ceil(x0)); e <= x1; e += xs)
-    text += frame.x_tick(e, fmt::format("2^{}", e));
+    text += frame.x_tick(e, power(2, e));
   return text + frame.x_title("magnitude of the truth (line: bound)") + "</svg>";
 }
 

@@ -169,6 +169,30 @@ struct Cli {
     folder(sub);
     output(sub);
 
+    sub =
+        verb(app, "mutate",
+             "Proof that the gate can fail: known faults switched on one by one, and false alarms",
+             "  parity mutate --lane smoke\n  parity mutate --only 'kda*' -v      how each fault "
+             "was caught",
+             mutate);
+    sub->add_option("--lane", args.lane, "Cases that the mutants meet: smoke, full, long")
+        ->type_name("LANE");
+    sub->add_option("--only", args.only, "Keep mutants or ids that match this glob")
+        ->type_name("GLOB");
+    sub->add_option("--clean", args.clean, "Clean variants to judge, at least")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    execution(sub);
+    output(sub);
+
+    sub = verb(app, "gate",
+               "All that CI needs in one folder and one page: goldens, recordings, lanes, mutants",
+               "  parity gate --lane full --out results --force", gate);
+    sub->add_option("--lane", args.lane, "smoke, full (contains smoke) or long")->type_name("LANE");
+    execution(sub);
+    folder(sub);
+    output(sub);
+
     sub = verb(app, "bench",
                "Speed of kernels, of the comparator and of rival rules, beside a limit measured in "
                "the same run",

@@ -1,0 +1,20 @@
+// A run as a kernel developer may have it, made up for the tests of the reports: nothing in it was
+// measured.
+#pragma once
+
+#include <string>
+
+#include "reports/reports.hpp"
+
+namespace parity::reports::test {
+
+TensorRecord sample_tensor(std::string name, std::string role, std::string dtype, double used,
+                           bool pictures, std::uint64_t seed);
+// Passes if `used` <= 1.
+CaseRecord sample_case(std::string op, std::string kernel, std::string dtype, std::string sizes,
+                       std::string fill, double used, bool pictures, std::uint64_t seed);
+// `passing` sound cases over three kernels; with `failing` also one of every other outcome, and a
+// kill table.
+RunFolder sample_run(int passing, bool failing);
+
+}  // namespace parity::reports::test
