@@ -88,8 +88,8 @@ bool answers(Role role, Direction direction) {
 }
 
 std::optional<Direction> direction_of(const Subject& subject, const Candidate& candidate) {
-  bool gradients = true;  // of an op that is not registered, what the source says
-  if (const OpDef* op = registry().op(subject.problem.op); op && op->outputs) {
+  bool gradients = true;  // of an op that is not registered, or that has no such case, what the source says
+  if (const OpDef* op = registry().op(subject.problem.op); op && op->outputs && candidate.unsupported.empty()) {
     const std::vector<TensorSpec> outputs = op->outputs(subject.problem);
     gradients = std::ranges::any_of(outputs, [](const TensorSpec& s) { return s.role == Role::Gradient; });
   }
