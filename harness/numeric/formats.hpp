@@ -72,8 +72,7 @@ inline constexpr auto kE2m1 = table<16>(1, 1, kNever, kNever);
 
 }  // namespace formats_detail
 
-// --- bf16, f16
-// -----------------------------------------------------------------------------------------------------------
+// ---- bf16, f16 ----
 
 [[nodiscard]] constexpr float float_from_bf16(std::uint16_t code) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
@@ -111,8 +110,7 @@ inline constexpr auto kE2m1 = table<16>(1, 1, kNever, kNever);
   return static_cast<std::uint16_t>(sign | magnitude);
 }
 
-// --- eight bits
-// ----------------------------------------------------------------------------------------------------------
+// ---- eight bits ----
 
 [[nodiscard]] constexpr float float_from_e4m3(std::uint8_t code) {
   return formats_detail::kE4m3[code];
@@ -153,8 +151,7 @@ inline constexpr auto kE2m1 = table<16>(1, 1, kNever, kNever);
   return std::bit_cast<float>(bits);  // 2^-127 is a subnormal float
 }
 
-// --- e2m1
-// ----------------------------------------------------------------------------------------------------------------
+// ---- e2m1 ----
 
 // NaN has no code; implementations differ in what they put there.
 enum class E2m1Nan : std::uint8_t {

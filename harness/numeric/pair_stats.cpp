@@ -41,15 +41,13 @@ int threads_that_pay(Dtype dtype, std::int64_t elements) {
   return static_cast<int>(std::clamp(worth, std::size_t{1}, std::min(cores, kMost)));
 }
 
-// The counters of the code over vectors, bucket = place + 1, which leave out the pairs at distance 0.
-void add_counters(const Tally& tally, UlpHistogram& histogram) {
-  std::int64_t above[32] = {};
-  std::int64_t below[32] = {};
-  tally.above.add_to(above);
-  tally.below.add_to(below);
-  for (std::size_t p = 0; p < 32; ++p) {
-    histogram[kUlpCentre + 1 + p] += above[p];
-    histogram[kUlpCentre - 1 - p] += below[p];
+// The counters of the code over vectors: bucket = place + 1, the pairs at distance 0 left out.
+// Formats of 16 bits have two elements in a word of 32 places.
+void add_counters(const BitCounter& counter, std::size_t places, UlpHistogram& histogram) {
+  for (std::size_t k = 0; k < 32; ++k) {
+    const std::size_t bucket = k % places + 1;
+    histogram[kUlpCentre + bucket] += counter.above[k];
+    histogram[kUlpCentre - bucket] += counter.all[k] - counter.above[k];
   }
 }
 
@@ -107,9 +105,10 @@ PairStats run_blocks(Dtype dtype, BlockFunction whole, const std::byte* want, co
 
   PairStats result{.elements = elements};
   Tally ulps;
-  for (const Tally& tally : tallies) {
+  for (Tally& tally : tallies) {
     merge(result, tally.stats);
-    add_counters(tally, result.log2_ulp_histogram);
+    tally.highest_bits.empty_stages();
+    add_counters(tally.highest_bits, format(dtype).bits == 16 ? 16 : 32, result.log2_ulp_histogram);
     ulps.add_ulp(tally.ulp_low);
     ulps.ulp_high += tally.ulp_high;
   }
@@ -117,7 +116,8 @@ PairStats run_blocks(Dtype dtype, BlockFunction whole, const std::byte* want, co
   std::int64_t& centre = result.log2_ulp_histogram[kUlpCentre];
   const auto& histogram = result.log2_ulp_histogram;
   centre = 0;
-  centre = result.finite_pairs - std::accumulate(histogram.begin(), histogram.end(), std::int64_t{0});
+  centre =
+      result.finite_pairs - std::accumulate(histogram.begin(), histogram.end(), std::int64_t{0});
   for (const BlockSums& s : sums) {
     result.sum_sq_diff += s.sq_diff;
     result.sum_sq_a += s.sq_a;

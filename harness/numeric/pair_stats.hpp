@@ -15,13 +15,12 @@
 
 namespace parity {
 
-// a is `want`, b is `got`. The sums, maxima and the histogram run over the pairs in which both are
-// finite.
+// a is `want`, b is `got`. Sums, maxima and histogram are over the pairs in which both are finite.
 struct PairStats {
   std::int64_t elements = 0;
   std::int64_t differing = 0;  // bits differ: -0 against +0 and two different NaNs count
-  std::int64_t mismatched_nonfinite =
-      0;  // NaN against no NaN, or an infinity against anything but itself
+  // NaN against no NaN, or an infinity against anything but itself.
+  std::int64_t mismatched_nonfinite = 0;
   std::int64_t nan_a = 0, nan_b = 0, inf_a = 0, inf_b = 0;
   std::int64_t zero_a = 0, zero_b = 0;  // either sign
   std::int64_t finite_pairs = 0;

@@ -28,33 +28,37 @@ struct LaneSums {
   alignas(64) double abs_diff[kLanes] = {};
 };
 
-// Counts, for each of 32 places, the ones that vectors of 16 words hold there. Carry-save: three bit planes a stage (weights
-// 1, 2, 4 times 8^stage) and the vectors that wait for the stage; the code over vectors fills it, overflow() and add_to() are
-// plain.
+// Counts, for each of 32 places, the ones that vectors of 16 words hold there; two counters side by
+// side, of all distances and of those of got above want. Carry-save: three bit planes a stage
+// (weights 1, 2, 4 times 8^stage) and the vectors that wait for the stage. The code over vectors
+// fills it.
 struct alignas(64) BitVector {
   std::uint32_t word[kLanes];
+};
+struct Ones {  // not initialised by itself: written whole in inner loops
+  BitVector all, above;
 };
 struct BitCounter {
   static constexpr int kStages = 3;
   struct Stage {
-    BitVector planes[3] = {};
-    BitVector waiting[8] = {};
+    Ones planes[3] = {};
+    Ones waiting[8] = {};
     int size = 0;
   };
   Stage stages[kStages] = {};
-  std::int64_t places[32] = {};  // what has left the last stage
+  std::int64_t all[32] = {}, above[32] = {};  // what has left the last stage, by place
 
-  void overflow(const BitVector& ones);
-  // Adds the count of place p to histogram[p].
-  void add_to(std::int64_t (&histogram)[32]) const;
+  void overflow(const Ones& ones) { add(ones, std::int64_t{1} << (3 * kStages)); }
+  void add(const Ones& ones, std::int64_t weight);
+  void empty_stages();
 };
 
 // What one thread gathers over its run of blocks; integers and maxima, so that no order shows.
 struct Tally {
   PairStats stats = {};                     // all but the sums
   std::uint64_t ulp_low = 0, ulp_high = 0;  // sum of the distances, 128 bits
-  BitCounter above = {}, below = {};        // distances of got above and below want, by their highest bit
-  bool careful = false;                     // the last block held an infinity or NaN: look for them at once
+  BitCounter highest_bits = {};             // of the distances; what those at distance 0 lack
+  bool careful = false;  // the last block held an infinity or NaN: look for them at once
 
   void add_ulp(std::uint64_t distance);
 };

@@ -178,26 +178,24 @@ void Tally::add_ulp(std::uint64_t distance) {
   ulp_high += static_cast<std::uint64_t>(ulp_low < distance);
 }
 
-namespace {
-
-void add_ones(const BitVector& ones, std::int64_t weight, std::int64_t (&places)[32]) {
-  for (std::uint32_t word : ones.word) {
-    for (; word != 0; word &= word - 1) places[std::countr_zero(word)] += weight;
-  }
+void BitCounter::add(const Ones& ones, std::int64_t weight) {
+  const auto count = [weight](const BitVector& vector, std::int64_t(&places)[32]) {
+    for (std::uint32_t word : vector.word) {
+      for (; word != 0; word &= word - 1) places[std::countr_zero(word)] += weight;
+    }
+  };
+  count(ones.all, all);
+  count(ones.above, above);
 }
 
-}  // namespace
-
-void BitCounter::overflow(const BitVector& ones) { add_ones(ones, std::int64_t{1} << (3 * kStages), places); }
-
-void BitCounter::add_to(std::int64_t (&histogram)[32]) const {
+void BitCounter::empty_stages() {
   std::int64_t weight = 1;
-  for (const Stage& stage : stages) {
-    for (int k = 0; k < 3; ++k) add_ones(stage.planes[k], weight << k, histogram);
-    for (int i = 0; i < stage.size; ++i) add_ones(stage.waiting[i], weight, histogram);
+  for (Stage& stage : stages) {
+    for (int k = 0; k < 3; ++k) add(stage.planes[k], weight << k);
+    for (int i = 0; i < stage.size; ++i) add(stage.waiting[i], weight);
+    stage = {};
     weight *= 8;
   }
-  for (int p = 0; p < 32; ++p) histogram[p] += places[p];
 }
 
 BlockSums fold(const LaneSums& lanes) {

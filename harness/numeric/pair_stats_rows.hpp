@@ -1,309 +1,354 @@
-// One block of the pair statistics by vectors of sixteen lanes, for an instruction set given as a class of wrapped
-// intrinsics: internal to harness/numeric, for the files pair_stats_avx2.cpp and pair_stats_avx512.cpp alone.
+// One block of the pair statistics by vectors, for an instruction set given as a class of wrapped
+// intrinsics: internal to harness/numeric, for pair_stats_avx2.cpp and pair_stats_avx512.cpp alone.
 //
-// Rows are 16 elements, a lane each. What a row does to a lane is what the plain code does to it, in the same order, so the
-// sums agree bit for bit:
-// - products of two f32, bf16 or f16 are exact in double, so that a fused multiply-add rounds like multiply and add;
-// - a row of equal bits adds +0 to the sums of differences, which changes nothing, and its three products are one;
-// - maxima are taken of exact values, and a quotient is formed only in blocks that may hold a new maximum;
-// - the histogram is counted in bit planes: each distance becomes a one in the place of its bucket, and carry-save adders
-//   count the ones of a place over the rows, two logic operations a row.
-// A block is first assumed to be finite. If it was not, its squares show it, and it is done again by the careful variant.
+// A lane gets what it gets in the plain code, in the same order, so the sums agree bit for bit:
+// - products of two f32, bf16 or f16 are exact in double: a fused multiply-add rounds no less;
+// - a pair of equal bits adds +0 to the sums of differences and one product to the other three;
+// - maxima are of exact values; quotients are formed only in blocks that may hold a new maximum;
+// - the histogram is counted in bit planes (pair_stats_bits.hpp).
+// A block is taken to be finite. If it was not, its squares show it, and it is done again by the
+// careful variant.
 //
-// Nothing here may be an inline function of a shared header, or the linker could pick the copy compiled for a newer machine.
+// Work goes by chunks of eight vectors of 64 bytes from either side, which stay in the first-level
+// cache: are they equal, then the integers (counts, distances), then the doubles, eight lanes at a
+// time, each loop with its accumulators in registers.
+//
+// Nothing here may be an inline function of a shared header, or the linker could pick the copy
+// compiled for a newer machine.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "harness/numeric/pair_stats_bits.hpp"
 #include "harness/numeric/pair_stats_block.hpp"
+#include "harness/numeric/pair_stats_elements.hpp"
 
 namespace parity::pair_detail {
 namespace {
 
-constexpr int kRows = kBlock / kLanes;
+constexpr int kVector = 64;  // bytes
+constexpr int kChunk = 8;    // vectors
 
+// Sums and maximum of eight lanes.
 template <class Isa>
-struct ElementF32 {
-  static constexpr int kBytes = 4;
-  static constexpr int kMagnitude = 0x7FFFFFFF;
-  static constexpr int kInfinity = 0x7F800000;
-  static typename Isa::Ints load(const std::byte* p) { return Isa::load_32(p); }
-  static typename Isa::Doubles wide(const std::byte*, typename Isa::Ints bits) { return Isa::wide_f32(bits); }
+struct Half {
+  using Doubles = typename Isa::Doubles;
+  Doubles sq_diff = Isa::zeros(), sq_a = Isa::zeros(), sq_b = Isa::zeros();
+  Doubles dot = Isa::zeros(), diff = Isa::zeros(), abs_diff = Isa::zeros();
+  Doubles max_abs = Isa::zeros();
+  typename Isa::Flags new_relative = {};
 };
 
+// Counts of a block, a counter per word; maximum and sums of the distances.
 template <class Isa>
-struct ElementBf16 {
-  static constexpr int kBytes = 2;
-  static constexpr int kMagnitude = 0x7FFF;
-  static constexpr int kInfinity = 0x7F80;
-  static typename Isa::Ints load(const std::byte* p) { return Isa::load_16(p); }
-  static typename Isa::Doubles wide(const std::byte*, typename Isa::Ints bits) {
-    return Isa::wide_f32(Isa::shift_left_16(bits));
-  }
-};
-
-template <class Isa>
-struct ElementF16 {
-  static constexpr int kBytes = 2;
-  static constexpr int kMagnitude = 0x7FFF;
-  static constexpr int kInfinity = 0x7C00;
-  static typename Isa::Ints load(const std::byte* p) { return Isa::load_16(p); }
-  static typename Isa::Doubles wide(const std::byte* p, typename Isa::Ints) { return Isa::wide_f16(p); }
-};
-
-// ones + a + b = the new ones + 2 * the result, in every bit place.
-template <class Isa>
-typename Isa::Ints carry_save(typename Isa::Ints& ones, typename Isa::Ints a, typename Isa::Ints b) {
-  const typename Isa::Ints carry = Isa::majority(ones, a, b);
-  ones = Isa::exclusive_or(ones, a, b);
-  return carry;
-}
-
-// Eight vectors of ones into the three planes of weights 1, 2 and 4; what carries out has weight 8.
-template <class Isa>
-typename Isa::Ints count_eight(const BitVector* in, typename Isa::Ints (&planes)[3]) {
+struct Counts {
   using Ints = typename Isa::Ints;
-  const auto at = [in](int i) { return Isa::load_32(&in[i]); };
-  const Ints twos_a = carry_save<Isa>(planes[0], at(0), at(1));
-  const Ints twos_b = carry_save<Isa>(planes[0], at(2), at(3));
-  const Ints fours_a = carry_save<Isa>(planes[1], twos_a, twos_b);
-  const Ints twos_c = carry_save<Isa>(planes[0], at(4), at(5));
-  const Ints twos_d = carry_save<Isa>(planes[0], at(6), at(7));
-  const Ints fours_b = carry_save<Isa>(planes[1], twos_c, twos_d);
-  return carry_save<Isa>(planes[2], fours_a, fours_b);
-}
-
-// A vector of ones, each worth `8^stage`, into the counter; every eighth goes on to the next stage.
+  Ints differing = Isa::no_ints(), zero_a = Isa::no_ints(), zero_b = Isa::no_ints(),
+       zero_lost = Isa::no_ints();
+  Ints max_ulp = Isa::no_ints(), sum_ulp = Isa::no_ints(), sum_upper = Isa::no_ints();
+};
 template <class Isa>
-void push(BitCounter& counter, int stage, typename Isa::Ints ones) {
-  for (;; ++stage) {
-    if (stage == BitCounter::kStages) {
-      BitVector out;
-      Isa::store(&out, ones);
-      counter.overflow(out);
-      return;
-    }
-    BitCounter::Stage& s = counter.stages[stage];
-    Isa::store(&s.waiting[s.size++], ones);
-    if (s.size < 8) return;
-    s.size = 0;
-    typename Isa::Ints planes[3];
-    for (int k = 0; k < 3; ++k) planes[k] = Isa::load_32(&s.planes[k]);
-    ones = count_eight<Isa>(s.waiting, planes);
-    for (int k = 0; k < 3; ++k) Isa::store(&s.planes[k], planes[k]);
-  }
-}
+struct CarefulCounts {
+  using Ints = typename Isa::Ints;
+  Ints nan_a = Isa::no_ints(), nan_b = Isa::no_ints(), inf_a = Isa::no_ints(),
+       inf_b = Isa::no_ints();
+  Ints mismatched = Isa::no_ints(), outside = Isa::no_ints();
+};
 
 template <class Isa, class Element, bool kCareful>
 class Block {
   using Ints = typename Isa::Ints;
-  using Mask = typename Isa::Mask;
   using Doubles = typename Isa::Doubles;
+  using Words = typename Element::Words;
+  using Mask = typename Words::Mask;
+  static constexpr int kChunkRows = kChunk * kVector / (kLanes * Element::kBytes);
+  static constexpr int kChunks = kBlock * Element::kBytes / (kChunk * kVector);
 
  public:
   Block(const std::byte* want, const std::byte* got, double max_rel)
       : want_(want), got_(got), relative_limit_(max_rel * (1 - 0x1p-51)) {}
 
-  // The sums; false if an infinity or NaN was met (only where not careful), and then nothing else may be taken.
+  // False if an infinity or NaN was met (only where not careful): then nothing of it may be taken.
   bool run(LaneSums& lanes) {
-    Doubles sq_diff = Isa::zeros(), sq_a = Isa::zeros(), sq_b = Isa::zeros();
-    Doubles dot = Isa::zeros(), diff = Isa::zeros(), abs_diff = Isa::zeros();
-    for (int r = 0; r < kRows; ++r) {
-      const Row row = load(r);
-      const Mask differs = Isa::differs(row.bits_a, row.bits_b);
-      if (!kCareful && !Isa::any(differs)) {
-        zero_equal_ = Isa::count(zero_equal_, Isa::no_bits(row.bits_a, Element::kMagnitude));
-        sq_a = Isa::fused(row.a, row.a, sq_a);
-        sq_b = Isa::fused(row.a, row.a, sq_b);
-        dot = Isa::fused(row.a, row.a, dot);
+    bool equal_so_far = true;
+    for (int c = 0; c < kChunks; ++c) {
+      const std::byte* a = want_ + c * kChunk * kVector;
+      const std::byte* b = got_ + c * kChunk * kVector;
+      if (!kCareful && equal(a, b)) {
+        equal_so_far ? squares<false>(a) : squares<true>(a);
         continue;
       }
-      integers(row, differs);
-      const Doubles d = Isa::sub(row.b, row.a);
-      const Doubles distance = Isa::abs(d);
-      max_abs_ = Isa::max(max_abs_, distance);
-      new_relative_ = Isa::note_greater(new_relative_, distance, Isa::times(Isa::abs(row.a), relative_limit_), row.a);
-      sq_diff = Isa::add(sq_diff, Isa::mul(d, d));
-      sq_a = Isa::fused(row.a, row.a, sq_a);
-      sq_b = Isa::fused(row.b, row.b, sq_b);
-      dot = Isa::fused(row.a, row.b, dot);
-      diff = Isa::add(diff, d);
-      abs_diff = Isa::add(abs_diff, distance);
+      if (equal_so_far) {  // until here the three sums of squares were one
+        for (Half<Isa>& h : halves_) h.sq_b = h.dot = h.sq_a;
+        equal_so_far = false;
+      }
+      if constexpr (kCareful) {
+        BitVector finite_a[kChunk];
+        BitVector finite_b[kChunk];
+        finite_parts(a, b, finite_a, finite_b);
+        doubles(reinterpret_cast<const std::byte*>(finite_a),
+                reinterpret_cast<const std::byte*>(finite_b));
+      } else {
+        integers(a, b);
+        doubles(a, b);
+      }
     }
-    Isa::store(lanes.sq_diff, sq_diff);
-    Isa::store(lanes.sq_a, sq_a);
-    Isa::store(lanes.sq_b, sq_b);
-    Isa::store(lanes.dot, dot);
-    Isa::store(lanes.diff, diff);
-    Isa::store(lanes.abs_diff, abs_diff);
-    return kCareful || Isa::all_finite(Isa::add(sq_a, sq_b));  // no sum of squares of these formats overflows
+    if (equal_so_far) {
+      for (Half<Isa>& h : halves_) h.sq_b = h.dot = h.sq_a;
+    }
+    for (int half = 0; half < 2; ++half) {
+      const Half<Isa>& h = halves_[half];
+      spread(h.sq_diff, half, lanes.sq_diff);
+      spread(h.sq_a, half, lanes.sq_a);
+      spread(h.sq_b, half, lanes.sq_b);
+      spread(h.dot, half, lanes.dot);
+      spread(h.diff, half, lanes.diff);
+      spread(h.abs_diff, half, lanes.abs_diff);
+    }
+    // Squares of these formats do not overflow, so that the sums are finite if the elements are.
+    return kCareful || Isa::all_finite(Isa::add(Isa::add(halves_[0].sq_a, halves_[0].sq_b),
+                                                Isa::add(halves_[1].sq_a, halves_[1].sq_b)));
   }
 
   void commit(std::int64_t first, Tally& tally) {
-    flush_hot(tally);
     PairStats& s = tally.stats;
-    const std::int64_t zeros = Isa::total(zero_equal_);
-    s.differing += Isa::total(differing_);
-    s.zero_a += zeros + Isa::total(zero_a_);
-    s.zero_b += zeros + Isa::total(zero_b_);
-    s.want_zero_got_nonzero += Isa::total(zero_lost_);
-    std::int64_t outside = 0;
-    if constexpr (kCareful) {
-      s.nan_a += Isa::total(nan_a_);
-      s.nan_b += Isa::total(nan_b_);
-      s.inf_a += Isa::total(inf_a_);
-      s.inf_b += Isa::total(inf_b_);
-      s.mismatched_nonfinite += Isa::total(mismatched_);
-      outside = Isa::total(outside_);
+    const std::int64_t zeros = Words::total(zero_equal_);
+    s.zero_a += zeros;
+    s.zero_b += zeros;
+    s.finite_pairs += kBlock;
+    tally.careful = false;
+    if (eights_size_ == 0) return;  // all equal
+
+    for (int i = 0; i < eights_size_; ++i)
+      push(tally.highest_bits, 1, Highest<Isa>::load(eights_[i]));
+    for (int k = 0; k < 3; ++k) {  // what is left in the planes: ones, twos and fours
+      for (int copy = 0; copy < (1 << k); ++copy)
+        push(tally.highest_bits, 0, Highest<Isa>::load(planes_[k]));
     }
-    s.finite_pairs += kBlock - outside;
-    tally.careful = outside != 0;
-    const double largest = Isa::largest(max_abs_);
+    s.differing += Words::total(counts_.differing);
+    s.zero_a += Words::total(counts_.zero_a);
+    s.zero_b += Words::total(counts_.zero_b);
+    s.want_zero_got_nonzero += Words::total(counts_.zero_lost);
+    if constexpr (kCareful) {
+      s.nan_a += Words::total(careful_.nan_a);
+      s.nan_b += Words::total(careful_.nan_b);
+      s.inf_a += Words::total(careful_.inf_a);
+      s.inf_b += Words::total(careful_.inf_b);
+      s.mismatched_nonfinite += Words::total(careful_.mismatched);
+      const std::int64_t outside = Words::total(careful_.outside);
+      s.finite_pairs -= outside;
+      tally.careful = outside != 0;
+    }
+    const double largest = Isa::largest(Isa::max(halves_[0].max_abs, halves_[1].max_abs));
     if (largest > s.max_abs) {
       s.max_abs = largest;
       s.worst_index = first + index_of(largest);
     }
-    if (Isa::any(new_relative_)) {
+    if (Isa::any(halves_[0].new_relative) || Isa::any(halves_[1].new_relative)) {
       const double relative = largest_relative();
       if (relative > s.max_rel) s.max_rel = relative;
     }
-    const std::int64_t ulp = Isa::largest_unsigned(max_ulp_);
+    const std::int64_t ulp = Words::largest(counts_.max_ulp);
     if (ulp > s.max_ulp) s.max_ulp = ulp;
-    tally.add_ulp(Isa::sum(sum_ulp_));
+    tally.add_ulp(Words::sum(counts_.sum_ulp, counts_.sum_upper));
   }
 
  private:
-  struct Row {
-    Ints bits_a, bits_b;
-    Doubles a, b;  // zero where either is not finite, if careful
-    Mask finite;   // if careful
-  };
-
-  Row load(int r) const {
-    const std::byte* pa = want_ + r * kLanes * Element::kBytes;
-    const std::byte* pb = got_ + r * kLanes * Element::kBytes;
-    Row row;
-    row.bits_a = Element::load(pa);
-    row.bits_b = Element::load(pb);
-    row.a = Element::wide(pa, row.bits_a);
-    row.b = Element::wide(pb, row.bits_b);
-    if constexpr (kCareful) {
-      row.finite = Isa::both(Isa::magnitude_below(row.bits_a, Element::kMagnitude, Element::kInfinity),
-                             Isa::magnitude_below(row.bits_b, Element::kMagnitude, Element::kInfinity));
-      row.a = Isa::keep(row.finite, row.a);
-      row.b = Isa::keep(row.finite, row.b);
-    }
-    return row;
+  static bool equal(const std::byte* a, const std::byte* b) {
+    Ints odd = Isa::no_ints();
+    for (int i = 0; i < kChunk; ++i)
+      odd = Isa::or_differences(odd, Isa::load(a + i * kVector), Isa::load(b + i * kVector));
+    return Isa::is_zero(odd);
   }
 
-  static Ints rank(Ints bits) {  // sign and magnitude -> signed number
-    const Ints sign = Isa::sign(bits);
-    return Isa::sub(Isa::flip(bits, sign, Element::kMagnitude), sign);
+  // A chunk of equal pairs. The sums of squares are one until the first difference in the block
+  // (kThree: no longer).
+  template <bool kThree>
+  void squares(const std::byte* a) {
+    for (int i = 0; i < kChunk; ++i) {
+      zero_equal_ = Words::count(zero_equal_,
+                                 Words::no_bits(Isa::load(a + i * kVector), Element::kMagnitude));
+    }
+    for (int half = 0; half < 2; ++half) {
+      Half<Isa>& h = halves_[half];
+      Doubles sq_a = h.sq_a, sq_b = h.sq_b, dot = h.dot;
+      for (int row = 0; row < kChunkRows; ++row) {
+        const Doubles x = Element::eight(a, row, half);
+        sq_a = Isa::fused(x, x, sq_a);
+        if constexpr (kThree) {
+          sq_b = Isa::fused(x, x, sq_b);
+          dot = Isa::fused(x, x, dot);
+        }
+      }
+      h.sq_a = sq_a;
+      h.sq_b = sq_b;
+      h.dot = dot;
+    }
+  }
+
+  void doubles(const std::byte* a, const std::byte* b) {
+    for (int half = 0; half < 2; ++half) {
+      Half<Isa> h = halves_[half];
+      for (int row = 0; row < kChunkRows; ++row) {
+        const Doubles x = Element::eight(a, row, half);
+        const Doubles y = Element::eight(b, row, half);
+        const Doubles d = Isa::sub(y, x);
+        const Doubles distance = Isa::abs(d);
+        h.max_abs = Isa::max(h.max_abs, distance);
+        h.new_relative =
+            Isa::note_greater(h.new_relative, distance, Isa::times(Isa::abs(x), relative_limit_));
+        h.sq_diff = Isa::add(h.sq_diff, Isa::mul(d, d));
+        h.sq_a = Isa::fused(x, x, h.sq_a);
+        h.sq_b = Isa::fused(y, y, h.sq_b);
+        h.dot = Isa::fused(x, y, h.dot);
+        h.diff = Isa::plus(h.diff, d);
+        h.abs_diff = Isa::plus(h.abs_diff, distance);
+      }
+      halves_[half] = h;
+    }
   }
 
   // Counts, distances in ulp and their histogram.
-  void integers(const Row& row, Mask differs) {
-    const Mask zero_a = Isa::no_bits(row.bits_a, Element::kMagnitude);
-    const Mask zero_b = Isa::no_bits(row.bits_b, Element::kMagnitude);
-    differing_ = Isa::count(differing_, differs);
-    zero_a_ = Isa::count(zero_a_, zero_a);
-    zero_b_ = Isa::count(zero_b_, zero_b);
-    const Ints rank_a = rank(row.bits_a);
-    const Ints rank_b = rank(row.bits_b);
-    Mask above = Isa::greater(rank_b, rank_a);
-    Ints distance = Isa::distance(rank_a, rank_b, above);
-    Mask lost = Isa::first_only(zero_a, zero_b);
-    if constexpr (kCareful) {
-      non_finite(row, differs);
-      distance = Isa::keep(row.finite, distance);
-      lost = Isa::both(lost, row.finite);
-    }
-    zero_lost_ = Isa::count(zero_lost_, lost);
-    max_ulp_ = Isa::max_unsigned(max_ulp_, distance);
-    sum_ulp_ = Isa::add_wide(sum_ulp_, distance);
-    const Ints highest = Isa::highest_bit(distance);
-    const Ints highest_above = Isa::keep(above, highest);
-    Isa::store(&hot_[0][hot_size_], highest_above);
-    Isa::store(&hot_[1][hot_size_], Isa::sub(highest, highest_above));
-    if (++hot_size_ == 8) reduce_hot();
-  }
-
-  void non_finite(const Row& row, Mask differs) {
-    const auto kind = [](Ints bits, Ints& nans, Ints& infinities) {
-      const Mask nan = Isa::magnitude_above(bits, Element::kMagnitude, Element::kInfinity);
-      nans = Isa::count(nans, nan);
-      infinities = Isa::count(infinities, Isa::magnitude_is(bits, Element::kMagnitude, Element::kInfinity));
-      return nan;
-    };
-    const Mask nan_a = kind(row.bits_a, nan_a_, inf_a_);
-    const Mask nan_b = kind(row.bits_b, nan_b_, inf_b_);
-    const Mask outside = Isa::negate(row.finite);
-    outside_ = Isa::count(outside_, outside);
-    // Two infinities are alike if their bits are.
-    mismatched_ = Isa::count(mismatched_, Isa::first_only(Isa::both(outside, differs), Isa::both(nan_a, nan_b)));
-  }
-
-  void reduce_hot() {
-    Isa::store(&eights_[0][eights_size_], count_eight<Isa>(hot_[0], planes_[0]));
-    Isa::store(&eights_[1][eights_size_], count_eight<Isa>(hot_[1], planes_[1]));
-    ++eights_size_;
-    hot_size_ = 0;
-  }
-
-  void flush_hot(Tally& tally) {
-    if (hot_size_ > 0) {
-      for (; hot_size_ < 8; ++hot_size_) {
-        for (auto& side : hot_) side[hot_size_] = BitVector{};
+  void integers(const std::byte* a, const std::byte* b) {
+    Counts<Isa> n = counts_;
+    count([&](int i) {
+      const Ints x = Isa::load(a + i * kVector);
+      const Ints y = Isa::load(b + i * kVector);
+      n.differing = Words::count(n.differing, Words::differs(x, y));
+      const Mask zero_x = Words::no_bits(x, Element::kMagnitude);
+      const Mask zero_y = Words::no_bits(y, Element::kMagnitude);
+      if (Words::any(zero_x, zero_y)) {
+        n.zero_a = Words::count(n.zero_a, zero_x);
+        n.zero_b = Words::count(n.zero_b, zero_y);
+        n.zero_lost = Words::count(n.zero_lost, Words::first_only(zero_x, zero_y));
       }
-      reduce_hot();
-    }
-    for (int side = 0; side < 2; ++side) {
-      BitCounter& counter = side == 0 ? tally.above : tally.below;
-      for (int k = 0; k < 3; ++k) {  // a counter's first stage takes ones, its second eights
-        for (int copy = 0; copy < (1 << k); ++copy) push<Isa>(counter, 0, planes_[side][k]);
-      }
-      for (int i = 0; i < eights_size_; ++i) push<Isa>(counter, 1, Isa::load_32(&eights_[side][i]));
-    }
+      return highest_bits(x, y, n);
+    });
+    counts_ = n;
+  }
+
+  // The same where infinities and NaNs are looked for; leaves zeros in the place of pairs that have
+  // any.
+  void finite_parts(const std::byte* a, const std::byte* b, BitVector* finite_a,
+                    BitVector* finite_b) {
+    Counts<Isa>& n = counts_;
+    CarefulCounts<Isa>& c = careful_;
+    const Ints infinity = Words::all(Element::kInfinity);
+    count([&](int i) {
+      const Ints x = Isa::load(a + i * kVector);
+      const Ints y = Isa::load(b + i * kVector);
+      const Ints magnitude_x = Words::with(x, Element::kMagnitude);
+      const Ints magnitude_y = Words::with(y, Element::kMagnitude);
+      const Mask nan_x = Words::greater(magnitude_x, infinity);
+      const Mask nan_y = Words::greater(magnitude_y, infinity);
+      const Mask finite =
+          Words::both(Words::greater(infinity, magnitude_x), Words::greater(infinity, magnitude_y));
+      const Mask outside = Words::negate(finite);
+      const Mask differs = Words::differs(x, y);
+      n.differing = Words::count(n.differing, differs);
+      c.nan_a = Words::count(c.nan_a, nan_x);
+      c.nan_b = Words::count(c.nan_b, nan_y);
+      c.inf_a = Words::count(c.inf_a, Words::equal(magnitude_x, infinity));
+      c.inf_b = Words::count(c.inf_b, Words::equal(magnitude_y, infinity));
+      c.outside = Words::count(c.outside, outside);
+      // Infinities are alike if their bits are.
+      const Mask mismatch =
+          Words::first_only(Words::both(outside, differs), Words::both(nan_x, nan_y));
+      c.mismatched = Words::count(c.mismatched, mismatch);
+      const Mask zero_x = Words::no_bits(x, Element::kMagnitude);
+      const Mask zero_y = Words::no_bits(y, Element::kMagnitude);
+      n.zero_a = Words::count(n.zero_a, zero_x);
+      n.zero_b = Words::count(n.zero_b, zero_y);
+      n.zero_lost =
+          Words::count(n.zero_lost, Words::both(finite, Words::first_only(zero_x, zero_y)));
+      const Ints kept_x = Words::keep(finite, x);
+      const Ints kept_y = Words::keep(finite, y);
+      Isa::store(&finite_a[i], kept_x);
+      Isa::store(&finite_b[i], kept_y);
+      return highest_bits(kept_x, kept_y, n);
+    });
+  }
+
+  [[gnu::always_inline]] static Highest<Isa> highest_bits(Ints x, Ints y, Counts<Isa>& n) {
+    const Ints rank_x = Words::rank(x, Element::kMagnitude);
+    const Ints rank_y = Words::rank(y, Element::kMagnitude);
+    const Mask above = Words::greater(rank_y, rank_x);
+    const Ints distance = Words::distance(rank_x, rank_y, above);
+    n.max_ulp = Words::max_unsigned(n.max_ulp, distance);
+    n.sum_ulp = Words::add_double_words(n.sum_ulp, distance);
+    n.sum_upper = Words::add_upper(n.sum_upper, distance);
+    const Ints highest = Words::highest_bit(distance);
+    return {highest, Words::keep(above, highest)};
+  }
+
+  // The eight vectors of a chunk, vector(0) … vector(7), into the histogram.
+  template <class Vector>
+  [[gnu::always_inline]] void count(const Vector& vector) {
+    Ones ones[8];
+    for (int i = 0; i < kChunk; ++i) vector(i).store(ones[i]);
+    count_eight<Isa>(ones, planes_).store(eights_[eights_size_++]);
+  }
+
+  static void spread(Doubles x, int half, double (&lanes)[kLanes]) {
+    alignas(64) double part[8];
+    Isa::store(part, x);
+    for (int i = 0; i < 8; ++i) lanes[Element::lane(half, i)] = part[i];
+  }
+
+  // The difference in absolute value, zero where not finite.
+  static Doubles distance_of(Doubles x, Doubles y) {
+    return Isa::finite_or_zero(Isa::abs(Isa::sub(y, x)));
   }
 
   std::int64_t index_of(double distance) const {
-    for (int r = 0; r < kRows; ++r) {
-      const Row row = load(r);
-      const unsigned hits = Isa::equals(Isa::abs(Isa::sub(row.b, row.a)), distance);
-      if (hits != 0) return r * kLanes + __builtin_ctz(hits);
+    for (int row = 0; row < kBlock / kLanes; ++row) {
+      alignas(64) double part[2][8];
+      for (int half = 0; half < 2; ++half) {
+        Isa::store(part[half],
+                   distance_of(Element::eight(want_, row, half), Element::eight(got_, row, half)));
+      }
+      int first = kLanes;
+      for (int half = 0; half < 2; ++half) {
+        for (int i = 0; i < 8; ++i) {
+          const int lane = Element::lane(half, i);
+          if (part[half][i] == distance && lane < first) first = lane;
+        }
+      }
+      if (first < kLanes) return row * kLanes + first;
     }
     return -1;  // not reached: the maximum came from these rows
   }
 
   double largest_relative() const {
     Doubles largest = Isa::zeros();
-    for (int r = 0; r < kRows; ++r) {
-      const Row row = load(r);
-      largest = Isa::max(largest, Isa::quotient(Isa::abs(Isa::sub(row.b, row.a)), Isa::abs(row.a)));
+    for (int row = 0; row < kBlock / kLanes; ++row) {
+      for (int half = 0; half < 2; ++half) {
+        const Doubles x = Element::eight(want_, row, half);
+        const Doubles distance = distance_of(x, Element::eight(got_, row, half));
+        largest = Isa::max(largest, Isa::quotient(distance, Isa::abs(x)));
+      }
     }
     return Isa::largest(largest);
   }
 
   const std::byte* want_;
   const std::byte* got_;
-  // |d| <= limit * |a| is cheap and sure: 2^-51 is more than the roundings of the product and of the quotient together.
+  // A quotient is no new maximum where |d| <= limit * |a|: 2^-51 is more than the product and the
+  // quotient round away.
   double relative_limit_;
-  Doubles max_abs_ = Isa::zeros();
-  typename Isa::Flags new_relative_ = {};
-  Ints differing_ = Isa::no_ints(), zero_equal_ = Isa::no_ints(), zero_a_ = Isa::no_ints(), zero_b_ = Isa::no_ints();
-  Ints zero_lost_ = Isa::no_ints(), max_ulp_ = Isa::no_ints(), sum_ulp_ = Isa::no_ints();
-  Ints nan_a_ = Isa::no_ints(), nan_b_ = Isa::no_ints(), inf_a_ = Isa::no_ints(), inf_b_ = Isa::no_ints();
-  Ints mismatched_ = Isa::no_ints(), outside_ = Isa::no_ints();
-  Ints planes_[2][3] = {{Isa::no_ints(), Isa::no_ints(), Isa::no_ints()}, {Isa::no_ints(), Isa::no_ints(), Isa::no_ints()}};
-  BitVector hot_[2][8];
-  BitVector eights_[2][kRows / 8 + 1];
-  int hot_size_ = 0;
+  Half<Isa> halves_[2];
+  Ints zero_equal_ = Isa::no_ints();
+  Counts<Isa> counts_;
+  CarefulCounts<Isa> careful_;
+  Ones planes_[3] = {};
+  Ones eights_[std::size_t{kChunks}];
   int eights_size_ = 0;
 };
 
 template <class Isa, class Element>
-BlockSums whole_block(const std::byte* want, const std::byte* got, std::int64_t first, int, Tally& tally) {
+BlockSums whole_block(const std::byte* want, const std::byte* got, std::int64_t first, int,
+                      Tally& tally) {
   const std::byte* a = want + first * Element::kBytes;
   const std::byte* b = got + first * Element::kBytes;
   LaneSums lanes;
@@ -323,10 +368,14 @@ BlockSums whole_block(const std::byte* want, const std::byte* got, std::int64_t 
 template <class Isa>
 BlockFunction block_of(Dtype dtype) {
   switch (dtype) {
-    case Dtype::F32: return whole_block<Isa, ElementF32<Isa>>;
-    case Dtype::BF16: return whole_block<Isa, ElementBf16<Isa>>;
-    case Dtype::F16: return whole_block<Isa, ElementF16<Isa>>;
-    default: return nullptr;
+    case Dtype::F32:
+      return whole_block<Isa, ElementF32<Isa>>;
+    case Dtype::BF16:
+      return whole_block<Isa, ElementBf16<Isa>>;
+    case Dtype::F16:
+      return whole_block<Isa, ElementF16<Isa>>;
+    default:
+      return nullptr;
   }
 }
 

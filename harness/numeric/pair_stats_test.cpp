@@ -1,11 +1,11 @@
-// The pair statistics: the definition on small examples with known answers, and the code over vectors against the definition.
+// The pair statistics: the definition on small examples with known answers, and the code over
+// vectors against the definition.
 #include "harness/numeric/pair_stats.hpp"
-
-#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -58,7 +58,8 @@ TEST(PairStats, SmallExample) {
 }
 
 TEST(PairStats, NonFiniteAndZeros) {
-  const PairStats s = plain(Dtype::BF16, {kNan, kNan, kInf, kInf, -kInf, 1, 0, kInf, 3}, {-kNan, 1, kInf, -kInf, 2, kInf, -0.0, kNan, 3});
+  const PairStats s = plain(Dtype::BF16, {kNan, kNan, kInf, kInf, -kInf, 1, 0, kInf, 3},
+                            {-kNan, 1, kInf, -kInf, 2, kInf, -0.0, kNan, 3});
   EXPECT_EQ(s.nan_a, 2);
   EXPECT_EQ(s.nan_b, 2);
   EXPECT_EQ(s.inf_a, 4);
@@ -106,24 +107,29 @@ TEST(PairStats, SumsAreCloseToTheExactOnes) {
   EXPECT_NEAR(s.dot, exact_dot(want, got), 1e-9);
   EXPECT_NEAR(s.sum_sq_a, exact_dot(want, want), 1e-9);
   EXPECT_NEAR(s.sum_diff, exact_sum(got) - exact_sum(want), 1e-9);
-  EXPECT_EQ(std::accumulate(s.log2_ulp_histogram.begin(), s.log2_ulp_histogram.end(), std::int64_t{0}), s.finite_pairs);
+  EXPECT_EQ(
+      std::accumulate(s.log2_ulp_histogram.begin(), s.log2_ulp_histogram.end(), std::int64_t{0}),
+      s.finite_pairs);
 }
 
 TEST(PairStats, DistancesOfF64DoNotOverflow) {
   const double largest = std::numeric_limits<double>::max();
-  const PairStats s = plain(Dtype::F64, std::vector<double>(20, -largest), std::vector<double>(20, largest));
+  const PairStats s =
+      plain(Dtype::F64, std::vector<double>(20, -largest), std::vector<double>(20, largest));
   EXPECT_EQ(s.max_ulp, kUlpInfinite - 1);
   EXPECT_EQ(s.log2_ulp_histogram[kUlpCentre + 64], 20);
   EXPECT_NEAR(s.sum_ulp, 20 * 2.0 * 0x7FEFFFFFFFFFFFFFp0, 1e6);
 }
 
-// ---- the code over vectors ------------------------------------------------------------------------------------------------
+// ---- the code over vectors ----
 
 enum class Data { Bits, Near, Rare, Same, Scaled, Zeroed, WithNonFinite, Tiny };
-constexpr Data kAllData[] = {Data::Bits, Data::Near, Data::Rare, Data::Same, Data::Scaled, Data::Zeroed, Data::WithNonFinite, Data::Tiny};
+constexpr Data kAllData[] = {Data::Bits,   Data::Near,   Data::Rare,          Data::Same,
+                             Data::Scaled, Data::Zeroed, Data::WithNonFinite, Data::Tiny};
 
 // A pair of tensors as raw bytes, with what makes this kind of data hard.
-void draw(Data data, Dtype dtype, std::int64_t elements, const Rng& rng, std::byte* want, std::byte* got) {
+void draw(Data data, Dtype dtype, std::int64_t elements, const Rng& rng, std::byte* want,
+          std::byte* got) {
   const Format& f = format(dtype);
   const std::uint64_t codes = (std::uint64_t{1} << f.bits) - 1;
   for (std::int64_t i = 0; i < elements; ++i) {
@@ -137,13 +143,18 @@ void draw(Data data, Dtype dtype, std::int64_t elements, const Rng& rng, std::by
         code_a = rng.bits(n + 2) & codes;
         code_b = rng.bits(n + 3) & codes;
         break;
-      case Data::Near: code_b = encode(dtype, a * (1 + (u - 0.5) * 8 * f.unit_roundoff) + (u - 0.5) * 1e-3); break;
+      case Data::Near:
+        code_b = encode(dtype, a * (1 + (u - 0.5) * 8 * f.unit_roundoff) + (u - 0.5) * 1e-3);
+        break;
       case Data::Rare:
         if (u < 1e-3) code_b = encode(dtype, -a);
         break;
-      case Data::Same: break;
-      case Data::Scaled: code_b = encode(dtype, 2 * a); break;  // every quotient is 1
-      case Data::Zeroed:                                        // zeros of both signs on either side
+      case Data::Same:
+        break;
+      case Data::Scaled:
+        code_b = encode(dtype, 2 * a);
+        break;            // every quotient is 1
+      case Data::Zeroed:  // zeros of both signs on either side
         if (u < 0.3) code_a = u < 0.15 ? 0 : (codes + 1) / 2;
         if (rng.uniform01(n + 4) < 0.3) code_b = rng.uniform01(n + 5) < 0.5 ? 0 : (codes + 1) / 2;
         break;
@@ -165,8 +176,8 @@ void draw(Data data, Dtype dtype, std::int64_t elements, const Rng& rng, std::by
 
 void expect_same(const PairStats& a, const PairStats& b, const std::string& where) {
   ASSERT_EQ(std::memcmp(&a.sum_sq_diff, &b.sum_sq_diff, 8 * sizeof(double)), 0)
-      << where << ": " << a.sum_sq_diff << " " << b.sum_sq_diff << " | " << a.max_rel << " " << b.max_rel << " | " << a.max_abs
-      << " " << b.max_abs << " | " << a.dot << " " << b.dot;
+      << where << ": " << a.sum_sq_diff << " " << b.sum_sq_diff << " | " << a.max_rel << " "
+      << b.max_rel << " | " << a.max_abs << " " << b.max_abs << " | " << a.dot << " " << b.dot;
   ASSERT_EQ(a.log2_ulp_histogram, b.log2_ulp_histogram) << where;
   ASSERT_EQ(a.worst_index, b.worst_index) << where;
   ASSERT_TRUE(a == b) << where;
@@ -179,7 +190,8 @@ struct Path {
 };
 
 std::vector<Path> paths() {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
   const bool avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return {{"avx2", pair_detail::avx2_block, avx2}, {"avx512", pair_detail::avx512_block, avx512}};
@@ -194,7 +206,8 @@ TEST(PairStats, VectorsGiveTheBitsOfTheDefinition) {
       ASSERT_NE(block, nullptr);
       for (const Data data : kAllData) {
         for (std::uint64_t round = 0; round < 4; ++round) {
-          const Rng rng = Rng{.seed = round, .stream = static_cast<std::uint64_t>(data)}.split(static_cast<std::uint64_t>(dtype));
+          const Rng rng = Rng{.seed = round, .stream = static_cast<std::uint64_t>(data)}.split(
+              static_cast<std::uint64_t>(dtype));
           const std::int64_t elements = rng.integer(0, 0, round == 0 ? 4096 : 40000);
           const std::int64_t offset_a = rng.integer(1, 0, 63);  // bytes: no alignment is promised
           const std::int64_t offset_b = rng.integer(2, 0, 63);
@@ -206,8 +219,10 @@ TEST(PairStats, VectorsGiveTheBitsOfTheDefinition) {
           const PairStats expected = pair_stats_plain(dtype, want, got, elements, 1);
           for (int threads = 1; threads <= 5; ++threads) {
             const PairStats s = pair_detail::run_blocks(dtype, block, want, got, elements, threads);
-            expect_same(s, expected, std::string(path.name) + " " + std::string(name(dtype)) + " data " +
-                                         std::to_string(static_cast<int>(data)) + " n " + std::to_string(elements));
+            expect_same(s, expected,
+                        std::string(path.name) + " " + std::string(name(dtype)) + " data " +
+                            std::to_string(static_cast<int>(data)) + " n " +
+                            std::to_string(elements));
             if (HasFatalFailure()) return;
           }
           expect_same(pair_stats(dtype, want, got, elements), expected, "dispatched");
@@ -233,7 +248,8 @@ TEST(PairStats, CountersOfVectorsCarry) {
     const auto* b = reinterpret_cast<const std::byte*>(got.data());
     const PairStats expected = pair_stats_plain(Dtype::F32, a, b, kElements, 1);
     EXPECT_EQ(expected.log2_ulp_histogram[kUlpCentre + 32], (kElements + 6) / 7);
-    expect_same(pair_detail::run_blocks(Dtype::F32, path.block(Dtype::F32), a, b, kElements, 1), expected, path.name);
+    expect_same(pair_detail::run_blocks(Dtype::F32, path.block(Dtype::F32), a, b, kElements, 1),
+                expected, path.name);
   }
 }
 
