@@ -2,11 +2,14 @@
 //
 //   accumulate  f32 everywhere; f64 only for the sums of dA_log and dt_bias over tokens
 //   rounding    none but that of the outputs: bf16 inputs are widened, every intermediate stays f32
-//   order       per element one chain of fused multiply-adds in token (or channel) order, chunk by chunk; the gate never
-//               enters as a cumulative sum but as products of exp(g_t), so its magnitude does not matter
+//   order       per element one chain of fused multiply-adds in token (or channel) order, chunk by
+//   chunk; the gate never
+//               enters as a cumulative sum but as products of exp(g_t), so its magnitude does not
+//               matter
 //   threads     over sequences and value heads; sums over them are made afterwards in their order
 //   tails       rows beyond a sequence do not exist; channels are padded with zeros to 16 lanes
-// AVX-512, AVX2 or plain C++, whichever the processor has (option isa); the first two give the same bits.
+// AVX-512, AVX2 or plain C++, whichever the processor has (option isa); the first two give the same
+// bits.
 #include "kernels/kda/backward.hpp"
 #include "kernels/kda/forward.hpp"
 
@@ -22,7 +25,9 @@ std::vector<TensorSpec> saved(const Case& c, const Options& options) {
 }
 
 std::size_t workspace(const Case& c, const Options& options, Direction direction) {
-  return direction == Direction::Forward ? 0 : partial_sums(shape_of(c, options, kChunk), nullptr).bytes;
+  return direction == Direction::Forward
+             ? 0
+             : partial_sums(shape_of(c, options, kChunk), nullptr).bytes;
 }
 
 void forward(const Launch& launch) { chunked_forward(problem_of(launch, kChunk)); }
@@ -36,14 +41,17 @@ KernelDef chunked(std::string_view name, Dtype dtype, std::vector<FaultDef> faul
   };
   return {.op = "kda",
           .name = name,
-          .what = "chunked, one chain of f32 fused multiply-adds per element in token order; decays as products; any K, V, T",
+          .what =
+              "chunked, one chain of f32 fused multiply-adds per element in token order; decays as "
+              "products; any K, V, T",
           .contract = {.name = dtype == Dtype::F32 ? "f32" : "f32, bf16 in and out",
                        .dtypes = {dtype},
                        .accumulate = Dtype::F32,
                        .chunk = kChunk,
                        .fidelity = Fidelity::Faithful,
                        .invariant = {"threads", "batch", "split", "causal"}},
-          .variants = {variant("64", ""), variant("32", ""), variant("16", ""), variant("64", "avx2"), variant("32", "portable")},
+          .variants = {variant("64", ""), variant("32", ""), variant("16", ""),
+                       variant("64", "avx2"), variant("32", "portable")},
           .refuses = refuses,
           .saved = saved,
           .workspace = workspace,

@@ -1,8 +1,8 @@
 // Kimi Delta Attention token by token on the CPU, f32 and bf16, forward: the decode kernel.
 //
 //   accumulate  f32; rounding only of the outputs, the state stays f32 from token to token
-//   order       sums over channels in channel order, one chain of fused multiply-adds a value column
-//   threads     over sequences and value heads
+//   order       sums over channels in channel order, one chain of fused multiply-adds a value
+//   column threads     over sequences and value heads
 #include <cstring>
 
 #include "kernels/kda/fault_paths.hpp"
@@ -19,8 +19,10 @@ constexpr std::int64_t kBlock = 16;  // tokens whose operands are loaded togethe
 class Decoder {
  public:
   explicit Decoder(const Problem& problem)
-      : p(problem), m(*problem.micro),
-        scratch_(Chunk::floats(problem) + pad(problem.K) * leading(problem.V) + (2 * kBlock + 1) * leading(problem.V)),
+      : p(problem),
+        m(*problem.micro),
+        scratch_(Chunk::floats(problem) + pad(problem.K) * leading(problem.V) +
+                 (2 * kBlock + 1) * leading(problem.V)),
         c(problem, scratch_) {
     state_ = scratch_.take(c.Kp * c.ldv);
     v_ = scratch_.take(kBlock * c.ldv);
@@ -43,13 +45,22 @@ class Decoder {
     m.load(p.rows(p.v, p.bf16, at.token, at.hv, p.HV, p.V), at.rows, p.V, v_, c.ldv);
     const std::int64_t beta_row = p.headwise ? c.ldv : 1;
     for (std::int64_t i = 0; i < at.rows; ++i) {
-      const Token token{.state = state_, .ld = c.ldv, .K = p.is(Fault::PaddedLanesUnmasked) ? c.Kp : p.K,
-                        .cols = c.Vp, .q = c.q + i * c.ldk, .k = c.k + i * c.ldk, .a = c.a + i * c.ldk,
-                        .v = v_ + i * c.ldv, .beta = c.beta + i * beta_row, .headwise = p.headwise,
+      const Token token{.state = state_,
+                        .ld = c.ldv,
+                        .K = p.is(Fault::PaddedLanesUnmasked) ? c.Kp : p.K,
+                        .cols = c.Vp,
+                        .q = c.q + i * c.ldk,
+                        .k = c.k + i * c.ldk,
+                        .a = c.a + i * c.ldk,
+                        .v = v_ + i * c.ldv,
+                        .beta = c.beta + i * beta_row,
+                        .headwise = p.headwise,
                         .o = o_ + i * c.ldv};
       const bool uncorrected = p.is(Fault::NoGateSkipsDelta) && p.gate == GateKind::Given;
-      if (uncorrected || p.is(Fault::GateAfterError)) spoil_token(token, uncorrected);
-      else m.token(token);
+      if (uncorrected || p.is(Fault::GateAfterError))
+        spoil_token(token, uncorrected);
+      else
+        m.token(token);
       if (p.is(Fault::StateKeptInBf16)) round_rows_to_bf16(state_, c.ldv, p.K, c.Vp);
     }
     const auto rows = [&](void* data, bool narrow, std::int64_t width) {
@@ -58,7 +69,8 @@ class Decoder {
     m.store(o_, c.ldv, at.rows, p.V, rows(p.o, p.bf16, p.V));
     if (p.g_tap) m.store(c.g, c.ldk, at.rows, p.K, rows(p.g_tap, false, p.K));
     if (p.beta_tap)
-      for (std::int64_t i = 0; i < at.rows; ++i) p.beta_tap[(at.token + i) * p.HV + at.hv] = c.beta[i];
+      for (std::int64_t i = 0; i < at.rows; ++i)
+        p.beta_tap[(at.token + i) * p.HV + at.hv] = c.beta[i];
   }
 
   // The value is written as it is, or the error is taken from the state before its decay.
@@ -91,8 +103,12 @@ Options blocked(const Options& options) {
 
 void forward(const Launch& launch) {
   const Options options = blocked(launch.options);
-  const Launch block_launch{.problem = launch.problem, .options = options, .inputs = launch.inputs,
-                            .outputs = launch.outputs, .threads = launch.threads, .fault = launch.fault};
+  const Launch block_launch{.problem = launch.problem,
+                            .options = options,
+                            .inputs = launch.inputs,
+                            .outputs = launch.outputs,
+                            .threads = launch.threads,
+                            .fault = launch.fault};
   const Problem p = problem_of(block_launch, kBlock);
   for_each_item(p.threads, p.N * p.HV, [&] { return Decoder(p); });
   clear_unused(p, p.o, p.bf16, p.HV * p.V);
@@ -106,18 +122,19 @@ std::string refuses_here(const Case& c, const Options& options) {
 }
 
 KernelDef recurrent(std::string_view name, Dtype dtype) {
-  return {.op = "kda",
-          .name = name,
-          .what = "token by token, f32 state and sums in channel order; forward only, for decoding",
-          .contract = {.name = dtype == Dtype::F32 ? "f32" : "f32, bf16 in and out",
-                       .dtypes = {dtype},
-                       .accumulate = Dtype::F32,
-                       .fidelity = Fidelity::Faithful,
-                       .invariant = {"threads", "batch", "split", "causal"}},
-          .variants = {{}, {.options = {{"isa", "portable"}}}},
-          .refuses = refuses_here,
-          .forward = forward,
-          .faults = dtype == Dtype::F32 ? faults_of(KernelKind::Recurrent) : std::vector<FaultDef>{}};
+  return {
+      .op = "kda",
+      .name = name,
+      .what = "token by token, f32 state and sums in channel order; forward only, for decoding",
+      .contract = {.name = dtype == Dtype::F32 ? "f32" : "f32, bf16 in and out",
+                   .dtypes = {dtype},
+                   .accumulate = Dtype::F32,
+                   .fidelity = Fidelity::Faithful,
+                   .invariant = {"threads", "batch", "split", "causal"}},
+      .variants = {{}, {.options = {{"isa", "portable"}}}},
+      .refuses = refuses_here,
+      .forward = forward,
+      .faults = dtype == Dtype::F32 ? faults_of(KernelKind::Recurrent) : std::vector<FaultDef>{}};
 }
 
 const Register f32{recurrent("kda.recurrent_f32", Dtype::F32)};

@@ -1,5 +1,6 @@
-// Scores as kernels form them that split exp(G_i - G_j) in two exponentials around an anchor, with the anchors that went
-// wrong. The clean kernel has neither cumulative gates nor anchors (micro.hpp, Decay).
+// Scores as kernels form them that split exp(G_i - G_j) in two exponentials around an anchor, with
+// the anchors that went wrong. The clean kernel has neither cumulative gates nor anchors
+// (micro.hpp, Decay).
 #include <cmath>
 #include <vector>
 
@@ -18,7 +19,8 @@ Row cumulative(const Chunk& c, std::int64_t last) {
   return G;
 }
 
-// What lies at row t + middle of a [T*HV,K] array that should have been read at token t + middle of head hv.
+// What lies at row t + middle of a [T*HV,K] array that should have been read at token t + middle of
+// head hv.
 Row without_head_stride(const Chunk& c, std::int64_t middle) {
   const Problem& p = c.p;
   const std::int64_t flat = c.place.token + middle, token = flat / p.HV, head = flat % p.HV;
@@ -40,7 +42,8 @@ struct Factors {
   }
 };
 
-void pairs(Chunk& c, std::int64_t first, std::int64_t last, const Row& anchor, float sign, Factors factor) {
+void pairs(Chunk& c, std::int64_t first, std::int64_t last, const Row& anchor, float sign,
+           Factors factor) {
   std::vector<Row> G;
   for (std::int64_t i = first; i < last; ++i) G.push_back(cumulative(c, i));
   for (std::int64_t i = first; i < last; ++i)
@@ -49,7 +52,8 @@ void pairs(Chunk& c, std::int64_t first, std::int64_t last, const Row& anchor, f
       for (std::int64_t d = 0; d < c.p.K; ++d) {
         const auto at = static_cast<std::size_t>(d);
         const float left = G[static_cast<std::size_t>(i - first)][at] - anchor[at];
-        const float right = factor(c.k[j * c.ldk + d], anchor[at] - G[static_cast<std::size_t>(j - first)][at]);
+        const float right =
+            factor(c.k[j * c.ldk + d], anchor[at] - G[static_cast<std::size_t>(j - first)][at]);
         with_q += factor(c.q[i * c.ldk + d], left) * right;
         with_k += factor(c.k[i * c.ldk + d], left) * right;
       }
@@ -62,8 +66,8 @@ void pairs(Chunk& c, std::int64_t first, std::int64_t last, const Row& anchor, f
 
 bool anchored(Fault fault, bool backward) {
   if (fault == Fault::SharedAnchorBackward) return backward;
-  return fault == Fault::FutureAnchor || fault == Fault::SharedAnchor || fault == Fault::AnchorWithoutHeadStride ||
-         fault == Fault::InverseDecayMaterialised;
+  return fault == Fault::FutureAnchor || fault == Fault::SharedAnchor ||
+         fault == Fault::AnchorWithoutHeadStride || fault == Fault::InverseDecayMaterialised;
 }
 
 void anchored_scores(Chunk& c, float sign) {
@@ -75,8 +79,10 @@ void anchored_scores(Chunk& c, float sign) {
   if (c.p.is(Fault::SharedAnchor) || c.p.is(Fault::SharedAnchorBackward))
     return pairs(c, 0, n, cumulative(c, n - 1 < c.C / 2 ? n - 1 : c.C / 2), sign, factor);
   for (std::int64_t r = 0; r < n; r += kLeaf) {
-    const std::int64_t rows = n - r < kLeaf ? n - r : kLeaf, middle = r + (rows - 1 < 8 ? rows - 1 : 8);
-    const Row anchor = c.p.is(Fault::FutureAnchor) ? cumulative(c, middle) : without_head_stride(c, middle);
+    const std::int64_t rows = n - r < kLeaf ? n - r : kLeaf,
+                       middle = r + (rows - 1 < 8 ? rows - 1 : 8);
+    const Row anchor =
+        c.p.is(Fault::FutureAnchor) ? cumulative(c, middle) : without_head_stride(c, middle);
     pairs(c, r, r + rows, anchor, sign, factor);
   }
 }

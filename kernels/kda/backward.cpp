@@ -1,14 +1,16 @@
-// One chunk, backwards, with S the state before it, dS the gradient of the state after it, and du, de those of u and e:
+// One chunk, backwards, with S the state before it, dS the gradient of the state after it, and du,
+// de those of u and e:
 //
-//   du  = A^T do + (k S_to_end) dS          then du_i -= sum_{m>i} N_mi de_m from the last row to the first
-//   de  = beta du ;  dv = de ;  dbeta = e . du        (no division by beta: e is saved)
+//   du  = A^T do + (k S_to_end) dS          then du_i -= sum_{m>i} N_mi de_m from the last row to
+//   the first de  = beta du ;  dv = de ;  dbeta = e . du        (no division by beta: e is saved)
 //   dA  = do u^T ;  dN = -de u^T            lower triangles
 //   [x; y] = [do; -de] S^T ;  z = u dS^T
 //   dS  = diag(P_last) dS + [q P; k P]^T [do; -de]
 //
-// dq, dk gather P x, P y, S_to_end z and the tiles of dA, dN. The gate of token t is part of every product that reaches
-// across it, so dg_t sums exactly the pairs j < t <= i, tile by tile, as running sums from the far ends: nothing is added
-// that must cancel, neither the diagonal of dA nor pairs on one side of t.
+// dq, dk gather P x, P y, S_to_end z and the tiles of dA, dN. The gate of token t is part of every
+// product that reaches across it, so dg_t sums exactly the pairs j < t <= i, tile by tile, as
+// running sums from the far ends: nothing is added that must cancel, neither the diagonal of dA nor
+// pairs on one side of t.
 #include "kernels/kda/backward.hpp"
 
 #include <cstring>
@@ -23,7 +25,11 @@ namespace {
 class BackwardWorker {
  public:
   BackwardWorker(const Problem& problem, const PartialSums& sums)
-      : p(problem), m(*problem.micro), sums_(sums), scratch_(floats(problem)), c(problem, scratch_) {
+      : p(problem),
+        m(*problem.micro),
+        sums_(sums),
+        scratch_(floats(problem)),
+        c(problem, scratch_) {
     const auto k_rows = [&](std::int64_t n) { return scratch_.take(n * c.C * c.ldk); };
     const auto v_rows = [&](std::int64_t n) { return scratch_.take(n * c.C * c.ldv); };
     left_ = k_rows(2), kg_ = k_rows(1), xy_ = k_rows(2), z_ = k_rows(1);
@@ -57,14 +63,17 @@ class BackwardWorker {
  private:
   static std::int64_t floats(const Problem& p) {
     const std::int64_t C = p.chunk, ldk = leading(p.K), ldv = leading(p.V), ldc = leading(C);
-    return Chunk::floats(p) + 9 * C * ldk + 4 * C * ldv + C * (p.headwise ? ldv : 1) + pad(p.V) * (ldc + 2 * ldk) +
-           2 * C * ldc + p.K * ldv + 3 * pad(p.K);
+    return Chunk::floats(p) + 9 * C * ldk + 4 * C * ldv + C * (p.headwise ? ldv : 1) +
+           pad(p.V) * (ldc + 2 * ldk) + 2 * C * ldc + p.K * ldv + 3 * pad(p.K);
   }
 
   void step(const Place& place) {
     c.load(place);
-    if (anchored(p.fault, true)) anchored_scores(c, 1.0f);
-    else c.score(1.0f);
+    look_ahead(place);
+    if (anchored(p.fault, true))
+      anchored_scores(c, 1.0f);
+    else
+      c.score(1.0f);
     const std::int64_t n = place.rows;
     load_saved(n);
     solve_back(n);
@@ -77,17 +86,33 @@ class BackwardWorker {
     store(n);
   }
 
+  void look_ahead(const Place& at) {
+    ahead_.clear();
+    if (at.index == 0) return;
+    const Place next = place_of(p, at.n, at.hv, at.index - 1);
+    c.fetch_ahead(next, ahead_);
+    const Stored d_o = p.rows(p.d_o, p.bf16, next.token, next.hv, p.HV, p.V);
+    const Stored e = p.rows(p.saved_errors, false, next.token, next.hv, p.HV, p.V);
+    ahead_.add(d_o.data, d_o.stride * (p.bf16 ? 2 : 4), next.rows, p.V * (p.bf16 ? 2 : 4));
+    ahead_.add(e.data, e.stride * 4, next.rows, p.V * 4);
+    const std::int64_t chunk = p.sequences[static_cast<std::size_t>(at.n)].first_chunk + next.index;
+    ahead_.add(p.saved_states + (chunk * p.HV + at.hv) * p.K * p.V, p.K * 4, p.V, p.K * 4);
+  }
+
   Stored stored(const void* data, bool narrow, std::int64_t width) const {
     return p.rows(data, narrow, c.place.token, c.place.hv, p.HV, width);
   }
 
   // The state before the chunk (turned), e, u = beta e, do; the products of operands and decays.
   void load_saved(std::int64_t n) {
-    std::int64_t index = p.sequences[static_cast<std::size_t>(c.place.n)].first_chunk + c.place.index;
+    std::int64_t index =
+        p.sequences[static_cast<std::size_t>(c.place.n)].first_chunk + c.place.index;
     if (p.is(Fault::ChunkSizeHardCoded)) index = index * p.chunk / (p.chunk == 64 ? 128 : 64);
-    m.load({.data = p.saved_states + (index * p.HV + c.place.hv) * p.K * p.V, .stride = p.K}, p.V, p.K, S_turned_, c.ldk);
+    m.load({.data = p.saved_states + (index * p.HV + c.place.hv) * p.K * p.V, .stride = p.K}, p.V,
+           p.K, S_turned_, c.ldk);
     if (c.Vp > p.V)
-      std::memset(S_turned_ + p.V * c.ldk, 0, sizeof(float) * static_cast<std::size_t>((c.Vp - p.V) * c.ldk));
+      std::memset(S_turned_ + p.V * c.ldk, 0,
+                  sizeof(float) * static_cast<std::size_t>((c.Vp - p.V) * c.ldk));
     m.load(stored(p.saved_errors, false, p.V), n, p.V, e_, c.ldv);
     if (p.headwise) {
       m.multiply(e_, c.beta, 1.0f, c.ldv, n, c.Vp, u_);
@@ -104,44 +129,113 @@ class BackwardWorker {
   // Rows n ... 2n of the cotangents become -de; d_beta.
   void solve_back(std::int64_t n) {
     float* x = cotangents_ + n * c.ldv;
-    m.product({.m = n, .n = c.Vp, .k = p.K, .a = kg_, .a_row = c.ldk, .b = dS_, .ldb = c.ldv, .out = x, .ldo = c.ldv});
-    m.product({.m = n, .n = c.Vp, .k = n, .a = c.scores_q, .a_row = 1, .a_col = c.ldc, .b = cotangents_, .ldb = c.ldv,
-               .out = x, .ldo = c.ldv, .start = Start::Keep, .band = Band::Upper});
+    m.product({.m = n,
+               .n = c.Vp,
+               .k = p.K,
+               .a = kg_,
+               .a_row = c.ldk,
+               .b = dS_,
+               .ldb = c.ldv,
+               .out = x,
+               .ldo = c.ldv,
+               .ahead = &ahead_});
+    m.product({.m = n,
+               .n = c.Vp,
+               .k = n,
+               .a = c.scores_q,
+               .a_row = 1,
+               .a_col = c.ldc,
+               .b = cotangents_,
+               .ldb = c.ldv,
+               .out = x,
+               .ldo = c.ldv,
+               .start = Start::Keep,
+               .band = Band::Upper});
     for (std::int64_t r = (n - 1) / kLeaf * kLeaf; r >= 0; r -= kLeaf) {
       for (std::int64_t half = kLeaf; half < c.C; half *= 2) {
         const std::int64_t middle = r + kLeaf;
         if (middle % (2 * half) != half || middle >= n) continue;
         const std::int64_t first = middle - half, last = middle + half < n ? middle + half : n;
-        m.product({.m = half, .n = c.Vp, .k = last - middle, .a = c.scores_k + middle * c.ldc + first, .a_row = 1,
-                   .a_col = c.ldc, .b = x + middle * c.ldv, .ldb = c.ldv, .out = x + first * c.ldv, .ldo = c.ldv,
+        m.product({.m = half,
+                   .n = c.Vp,
+                   .k = last - middle,
+                   .a = c.scores_k + middle * c.ldc + first,
+                   .a_row = 1,
+                   .a_col = c.ldc,
+                   .b = x + middle * c.ldv,
+                   .ldb = c.ldv,
+                   .out = x + first * c.ldv,
+                   .ldo = c.ldv,
                    .start = Start::Keep});
       }
       const std::int64_t beta_row = p.headwise ? c.ldv : 1;
-      m.leaf_solve_back({.scores = c.scores_k + r * c.ldc + r, .ldc = c.ldc, .beta = c.beta + r * beta_row,
-                         .headwise = p.headwise, .ld = c.ldv, .cols = c.Vp, .rows = n - r < kLeaf ? n - r : kLeaf,
-                         .e = e_ + r * c.ldv, .u = x + r * c.ldv, .d_beta = d_beta_ + r * beta_row});
+      m.leaf_solve_back({.scores = c.scores_k + r * c.ldc + r,
+                         .ldc = c.ldc,
+                         .beta = c.beta + r * beta_row,
+                         .headwise = p.headwise,
+                         .ld = c.ldv,
+                         .cols = c.Vp,
+                         .rows = n - r < kLeaf ? n - r : kLeaf,
+                         .e = e_ + r * c.ldv,
+                         .u = x + r * c.ldv,
+                         .d_beta = d_beta_ + r * beta_row});
     }
   }
 
-  // [dA; dN] = [do; -de] u^T, whole diagonal blocks: above the diagonal they hold what nobody reads.
+  // [dA; dN] = [do; -de] u^T, whole diagonal blocks: above the diagonal they hold what nobody
+  // reads.
   void score_gradients(std::int64_t n) {
     for (std::int64_t r = 0; r < n; r += kLeaf)
       for (int half = 0; half < 2; ++half)
-        m.product({.m = n - r < kLeaf ? n - r : kLeaf, .n = r + kLeaf, .k = p.V,
-                   .a = cotangents_ + (half * n + r) * c.ldv, .a_row = c.ldv, .b = uT_, .ldb = c.ldc,
-                   .out = d_scores_ + (half * c.C + r) * c.ldc, .ldo = c.ldc});
+        m.product({.m = n - r < kLeaf ? n - r : kLeaf,
+                   .n = r + kLeaf,
+                   .k = p.V,
+                   .a = cotangents_ + (half * n + r) * c.ldv,
+                   .a_row = c.ldv,
+                   .b = uT_,
+                   .ldb = c.ldc,
+                   .out = d_scores_ + (half * c.C + r) * c.ldc,
+                   .ldo = c.ldc});
   }
 
   // dq, dk, dg as far as they reach through the states at both ends of the chunk.
   void state_gradients(std::int64_t n) {
     m.transpose(dS_, c.ldv, p.K, c.Vp, dS_turned_, c.ldk);
-    m.product({.m = 2 * n, .n = c.Kp, .k = p.V, .a = cotangents_, .a_row = c.ldv, .b = S_turned_, .ldb = c.ldk,
-               .out = xy_, .ldo = c.ldk});
-    m.product({.m = n, .n = c.Kp, .k = p.V, .a = u_, .a_row = c.ldv, .b = dS_turned_, .ldb = c.ldk, .out = z_,
-               .ldo = c.ldk});
+    m.product({.m = 2 * n,
+               .n = c.Kp,
+               .k = p.V,
+               .a = cotangents_,
+               .a_row = c.ldv,
+               .b = S_turned_,
+               .ldb = c.ldk,
+               .out = xy_,
+               .ldo = c.ldk,
+               .ahead = &ahead_});
+    m.product({.m = n,
+               .n = c.Kp,
+               .k = p.V,
+               .a = u_,
+               .a_row = c.ldv,
+               .b = dS_turned_,
+               .ldb = c.ldk,
+               .out = z_,
+               .ldo = c.ldk,
+               .ahead = &ahead_});
     m.column_dots(S_turned_, dS_turned_, c.ldk, p.V, c.Kp, c.decay_of_chunk(), through_);
-    m.chunk_grad({.rows = n, .ld = c.ldk, .cols = c.Kp, .P = c.P, .S = c.S, .qg = left_, .kt = left_ + n * c.ldk,
-                  .kg = kg_, .x = xy_, .y = xy_ + n * c.ldk, .z = z_, .through = through_, .dq = dq_, .dk = dk_,
+    m.chunk_grad({.rows = n,
+                  .ld = c.ldk,
+                  .cols = c.Kp,
+                  .P = c.P,
+                  .S = c.S,
+                  .qg = left_,
+                  .kt = left_ + n * c.ldk,
+                  .kg = kg_,
+                  .x = xy_,
+                  .y = xy_ + n * c.ldk,
+                  .z = z_,
+                  .through = through_,
+                  .dq = dq_,
+                  .dk = dk_,
                   .dg = dg_});
   }
 
@@ -152,24 +246,60 @@ class BackwardWorker {
       c.scale_tile(first, middle, last);
       float *xq = xy_, *xk = xy_ + c.C * c.ldk, *y = z_;
       const std::int64_t at = middle * c.ldc + first;
-      Product rows{.m = last - middle, .n = c.Kp, .k = middle - first, .a = dA + at, .a_row = c.ldc,
-                   .b = c.ks + first * c.ldk, .ldb = c.ldk, .out = xq, .ldo = c.ldk};
+      Product rows{.m = last - middle,
+                   .n = c.Kp,
+                   .k = middle - first,
+                   .a = dA + at,
+                   .a_row = c.ldc,
+                   .b = c.ks + first * c.ldk,
+                   .ldb = c.ldk,
+                   .out = xq,
+                   .ldo = c.ldk};
       m.product(rows);
       rows.a = dN + at, rows.out = xk;
       m.product(rows);
-      Product columns{.m = middle - first, .n = c.Kp, .k = last - middle, .a = dA + at, .a_row = 1, .a_col = c.ldc,
-                      .b = c.qs + middle * c.ldk, .ldb = c.ldk, .out = y, .ldo = c.ldk};
+      Product columns{.m = middle - first,
+                      .n = c.Kp,
+                      .k = last - middle,
+                      .a = dA + at,
+                      .a_row = 1,
+                      .a_col = c.ldc,
+                      .b = c.qs + middle * c.ldk,
+                      .ldb = c.ldk,
+                      .out = y,
+                      .ldo = c.ldk};
       m.product(columns);
       columns.a = dN + at, columns.b = c.ks + middle * c.ldk, columns.start = Start::Keep;
       m.product(columns);
-      m.tile_grad({.first = first, .middle = middle, .last = last, .ld = c.ldk, .cols = c.Kp, .D = c.D, .qs = c.qs,
-                   .ks = c.ks, .xq = xq, .xk = xk, .y = y, .dq = dq_, .dk = dk_, .dg = dg_});
+      m.tile_grad({.first = first,
+                   .middle = middle,
+                   .last = last,
+                   .ld = c.ldk,
+                   .cols = c.Kp,
+                   .D = c.D,
+                   .qs = c.qs,
+                   .ks = c.ks,
+                   .xq = xq,
+                   .xk = xk,
+                   .y = y,
+                   .dq = dq_,
+                   .dk = dk_,
+                   .dg = dg_});
     });
     for (std::int64_t r = 0; r < n; r += kLeaf) {
       const std::int64_t at = r * c.ldk, tile = r * c.ldc + r;
-      m.leaf_grad({.q = c.q + at, .k = c.k + at, .a = c.a + at, .ld = c.ldk, .cols = c.Kp,
-                   .rows = n - r < kLeaf ? n - r : kLeaf, .d_scores_q = dA + tile, .d_scores_k = dN + tile,
-                   .ldc = c.ldc, .dq = dq_ + at, .dk = dk_ + at, .dg = dg_ + at});
+      m.leaf_grad({.q = c.q + at,
+                   .k = c.k + at,
+                   .a = c.a + at,
+                   .ld = c.ldk,
+                   .cols = c.Kp,
+                   .rows = n - r < kLeaf ? n - r : kLeaf,
+                   .d_scores_q = dA + tile,
+                   .d_scores_k = dN + tile,
+                   .ldc = c.ldc,
+                   .dq = dq_ + at,
+                   .dk = dk_ + at,
+                   .dg = dg_ + at});
     }
   }
 
@@ -181,8 +311,19 @@ class BackwardWorker {
       for (std::int64_t d = 0; d < p.K; ++d) spoiled[d] = 1;
       decay = spoiled;
     }
-    m.product({.m = p.K, .n = c.Vp, .k = 2 * n, .a = left_, .a_row = 1, .a_col = c.ldk, .b = cotangents_,
-               .ldb = c.ldv, .out = dS_, .ldo = c.ldv, .start = Start::ScaleRows, .row_scale = decay});
+    m.product({.m = p.K,
+               .n = c.Vp,
+               .k = 2 * n,
+               .a = left_,
+               .a_row = 1,
+               .a_col = c.ldk,
+               .b = cotangents_,
+               .ldb = c.ldv,
+               .out = dS_,
+               .ldo = c.ldv,
+               .start = Start::ScaleRows,
+               .row_scale = decay,
+               .ahead = &ahead_});
   }
 
   void store(std::int64_t n) {
@@ -200,15 +341,24 @@ class BackwardWorker {
       m.store(dk_, c.ldk, n, p.K, stored(sums_.dk, false, p.K));
       return;
     }
-    finish_query_key(p, {.token = c.place.token, .qk_head = c.place.hv, .rows = n, .ld = c.ldk, .dq = dq_, .dk = dk_,
-                         .raw = xy_, .rstd = c.rstd_q});
+    finish_query_key(p, {.token = c.place.token,
+                         .qk_head = c.place.hv,
+                         .rows = n,
+                         .ld = c.ldk,
+                         .dq = dq_,
+                         .dk = dk_,
+                         .raw = xy_,
+                         .rstd = c.rstd_q});
   }
 
   void store_beta(std::int64_t n) {
     if (p.headwise) return m.store(d_beta_, c.ldv, n, p.V, stored(p.d_beta, p.d_beta_bf16, p.V));
-    if (p.is(Fault::BetaGradientWithoutKey) || (p.is(Fault::NoGateBranchSkipsKeyTerms) && p.gate == GateKind::Given))
+    if (p.is(Fault::BetaGradientWithoutKey) ||
+        (p.is(Fault::NoGateBranchSkipsKeyTerms) && p.gate == GateKind::Given))
       beta_gradient_without_key(c, cotangents_ + n * c.ldv, c.ldv, d_beta_);
-    const auto column = [&](const void* data, bool narrow) { return p.rows(data, narrow, c.place.token, c.place.hv, p.HV, 1); };
+    const auto column = [&](const void* data, bool narrow) {
+      return p.rows(data, narrow, c.place.token, c.place.hv, p.HV, 1);
+    };
     const auto put = [&](const float* x, const Stored& to) {
       for (std::int64_t i = 0; i < n; ++i) {
         Stored one = to;
@@ -228,7 +378,13 @@ class BackwardWorker {
     float* raw = xy_;
     m.load(stored(p.gate_in, p.bf16, p.K), n, p.K, raw, c.ldk);
     std::memset(gate_sums_, 0, sizeof(float) * static_cast<std::size_t>(2 * c.Kp));
-    m.gate_grad({.gate = c.gate(), .rows = n, .ld = c.ldk, .cols = c.Kp, .x = raw, .dg = dg_, .d_bias = gate_sums_,
+    m.gate_grad({.gate = c.gate(),
+                 .rows = n,
+                 .ld = c.ldk,
+                 .cols = c.Kp,
+                 .x = raw,
+                 .dg = dg_,
+                 .d_bias = gate_sums_,
                  .d_coefficient = gate_sums_ + c.Kp});
     if (p.is(Fault::BiasSummedInBf16)) bias_sum_in_bf16(c, dg_, gate_sums_);
     m.store(dg_, c.ldk, n, p.K, stored(p.d_raw, p.bf16, p.K));
@@ -239,7 +395,9 @@ class BackwardWorker {
   const PartialSums& sums_;
   Scratch scratch_;
   Chunk c;
-  float *left_, *kg_, *xy_, *z_, *dq_, *dk_, *dg_, *cotangents_, *e_, *u_, *d_beta_, *uT_, *d_scores_;
+  Ahead ahead_ = {};
+  float *left_, *kg_, *xy_, *z_, *dq_, *dk_, *dg_, *cotangents_, *e_, *u_, *d_beta_, *uT_,
+      *d_scores_;
   float *S_turned_, *dS_turned_, *dS_, *through_, *gate_sums_;
 };
 

@@ -1,4 +1,5 @@
-// The chunked backward of one launch (kda.md §4.1), from the states and errors that the forward saved.
+// The chunked backward of one launch (kda.md §4.1), from the states and errors that the forward
+// saved.
 #pragma once
 
 #include "kernels/kda/chunk.hpp"
@@ -7,8 +8,8 @@ namespace parity::kda_kernel {
 
 void chunked_backward(const Problem&);
 
-// Where partial results lie in the workspace: gradients of q and k by value head (grouped heads only), and the sums of the
-// gate's parameters by sequence and head, in f64.
+// Where partial results lie in the workspace: gradients of q and k by value head (grouped heads
+// only), and the sums of the gate's parameters by sequence and head, in f64.
 struct PartialSums {
   float *dq = nullptr, *dk = nullptr;  // [B*T,HV,K]
   double* gate = nullptr;              // [N,HV,2,K]: bias, coefficient
@@ -16,7 +17,8 @@ struct PartialSums {
 };
 PartialSums partial_sums(const Shape&, std::byte* workspace);
 
-// From gradients of the normalised, scaled operands to those of the tensors; rows of `qk_head` from `token` on.
+// From gradients of the normalised, scaled operands to those of the tensors; rows of `qk_head` from
+// `token` on.
 struct QueryKeyRows {
   std::int64_t token = 0, qk_head = 0, rows = 0, ld = 0;
   float *dq = nullptr, *dk = nullptr;

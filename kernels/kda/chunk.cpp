@@ -8,7 +8,8 @@ namespace {
 
 float element(const Stored& s, std::int64_t row) {
   if (!s.bf16) return static_cast<const float*>(s.data)[row * s.stride];
-  const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(s.data)[row * s.stride]} << 16;
+  const std::uint32_t bits =
+      std::uint32_t{static_cast<const std::uint16_t*>(s.data)[row * s.stride]} << 16;
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
@@ -25,17 +26,28 @@ std::int64_t chunk_count(const Problem& p, std::int64_t n) {
 Place place_of(const Problem& p, std::int64_t n, std::int64_t hv, std::int64_t index) {
   const Sequence& s = p.sequences[static_cast<std::size_t>(n)];
   const std::int64_t left = s.length - index * p.chunk;
-  return {.n = n, .hv = hv, .index = index, .token = s.first + index * p.chunk, .rows = left < p.chunk ? left : p.chunk};
+  return {.n = n,
+          .hv = hv,
+          .index = index,
+          .token = s.first + index * p.chunk,
+          .rows = left < p.chunk ? left : p.chunk};
 }
 
 std::int64_t Chunk::floats(const Shape& s) {
   const std::int64_t ldk = leading(s.K), ldv = leading(s.V), ldc = leading(s.chunk), C = s.chunk;
-  return 9 * C * ldk + 2 * C * ldc + pad(s.K) * ldc + 2 * C * (s.headwise ? ldv : 1) + 2 * C + pad(s.K);
+  return 9 * C * ldk + 2 * C * ldc + pad(s.K) * ldc + 2 * C * (s.headwise ? ldv : 1) + 2 * C +
+         pad(s.K);
 }
 
 Chunk::Chunk(const Problem& problem, Scratch& scratch)
-    : p(problem), m(*problem.micro), C(problem.chunk), ldk(leading(problem.K)), ldv(leading(problem.V)),
-      ldc(leading(problem.chunk)), Kp(pad(problem.K)), Vp(pad(problem.V)) {
+    : p(problem),
+      m(*problem.micro),
+      C(problem.chunk),
+      ldk(leading(problem.K)),
+      ldv(leading(problem.V)),
+      ldc(leading(problem.chunk)),
+      Kp(pad(problem.K)),
+      Vp(pad(problem.V)) {
   const auto rows = [&] { return scratch.take(C * ldk); };
   q = rows(), k = rows(), a = rows(), g = rows(), P = rows(), S = rows();
   D = rows(), qs = rows(), ks = rows();
@@ -66,19 +78,23 @@ void Chunk::load(const Place& at) {
   m.scale(q, p.scale, ldk, at.rows, Kp);
   load_gate();
   load_beta();
-  m.decay_products({.a = a, .out = P, .ld = ldk, .cols = Kp, .first = 0, .middle = 0, .last = at.rows});
-  m.decay_products({.a = a, .out = S, .ld = ldk, .cols = Kp, .first = 0, .middle = at.rows, .last = at.rows});
+  m.decay_products(
+      {.a = a, .out = P, .ld = ldk, .cols = Kp, .first = 0, .middle = 0, .last = at.rows});
+  m.decay_products(
+      {.a = a, .out = S, .ld = ldk, .cols = Kp, .first = 0, .middle = at.rows, .last = at.rows});
 }
 
 void Chunk::normalise(float* x, float* rstd) {
   const float eps = p.is(Fault::NormEpsOnMean) ? kNormEps * static_cast<float>(p.K) : kNormEps;
   m.normalise(x, ldk, place.rows, Kp, p.is(Fault::NormEpsOutsideRoot) ? 0.0f : eps, rstd);
   if (!p.is(Fault::NormEpsOutsideRoot)) return;
-  for (std::int64_t i = 0; i < place.rows; ++i) m.scale(x + i * ldk, 1 / (1 + eps * rstd[i]), ldk, 1, Kp);
+  for (std::int64_t i = 0; i < place.rows; ++i)
+    m.scale(x + i * ldk, 1 / (1 + eps * rstd[i]), ldk, 1, Kp);
 }
 
 void Chunk::load_gate() {
-  m.load(p.rows(p.gate_in, p.gate_bf16(), place.token, place.hv, p.HV, p.K), place.rows, p.K, a, ldk);
+  m.load(p.rows(p.gate_in, p.gate_bf16(), place.token, place.hv, p.HV, p.K), place.rows, p.K, a,
+         ldk);
   if (p.has_bias) {
     const std::int64_t head = p.is(Fault::GateParamsByQkHead) ? place.hv / p.group() : place.hv;
     m.load({.data = p.dt_bias + head * p.K, .stride = p.K}, 1, p.K, bias_, Kp);
@@ -109,7 +125,8 @@ void Chunk::load_beta() {
 }
 
 void Chunk::scale_tile(std::int64_t first, std::int64_t middle, std::int64_t last) {
-  m.decay_products({.a = a, .out = D, .ld = ldk, .cols = Kp, .first = first, .middle = middle, .last = last});
+  m.decay_products(
+      {.a = a, .out = D, .ld = ldk, .cols = Kp, .first = first, .middle = middle, .last = last});
   m.multiply(k + first * ldk, D + first * ldk, 1.0f, ldk, last - first, Kp, ks + first * ldk);
   m.multiply(q + middle * ldk, D + middle * ldk, 1.0f, ldk, last - middle, Kp, qs + middle * ldk);
 }
@@ -120,16 +137,28 @@ void Chunk::score(float sign) {
 }
 
 void Chunk::score_leaves(float sign) {
-  // Rows and columns beyond the chunk's own stay zero: products with them run over whole tiles.
-  if (!p.is(Fault::UpperTriangleUninitialised)) {
+  if (p.fault != Fault::None &&
+      !p.is(Fault::UpperTriangleUninitialised)) {  // faults read more than what is written
     std::memset(scores_q, 0, sizeof(float) * static_cast<std::size_t>(C * ldc));
     std::memset(scores_k, 0, sizeof(float) * static_cast<std::size_t>(C * ldc));
   }
   for (std::int64_t r = 0; r < place.rows; r += kLeaf) {
     const std::int64_t left = place.rows - r;
-    m.leaf_scores({.q = q + r * ldk, .k = k + r * ldk, .a = a + r * ldk, .ld = ldk, .cols = Kp,
-                   .rows = left < kLeaf ? left : kLeaf, .sign = sign, .scores_q = scores_q + r * ldc + r,
-                   .scores_k = scores_k + r * ldc + r, .ldc = ldc});
+    // A register tile of a product that crosses the edge of this block reads a few scores to the
+    // right of it.
+    if (r + kLeaf < place.rows && !p.is(Fault::UpperTriangleUninitialised))
+      for (std::int64_t i = r; i < r + kLeaf; ++i)
+        std::memset(scores_q + i * ldc + r + kLeaf, 0, sizeof(float) * kLeaf);
+    m.leaf_scores({.q = q + r * ldk,
+                   .k = k + r * ldk,
+                   .a = a + r * ldk,
+                   .ld = ldk,
+                   .cols = Kp,
+                   .rows = left < kLeaf ? left : kLeaf,
+                   .sign = sign,
+                   .scores_q = scores_q + r * ldc + r,
+                   .scores_k = scores_k + r * ldc + r,
+                   .ldc = ldc});
   }
 }
 
@@ -138,13 +167,32 @@ void Chunk::score_tiles(float sign) {
     scale_tile(first, middle, last);
     m.transpose(ks + first * ldk, ldk, middle - first, Kp, kT, ldc);
     if (sign < 0) m.scale(ks + middle * ldk, sign, ldk, last - middle, Kp);
-    Product product{.m = last - middle, .n = middle - first, .k = p.K, .a = qs + middle * ldk, .a_row = ldk, .b = kT,
-                    .ldb = ldc, .out = scores_q + middle * ldc + first, .ldo = ldc};
+    Product product{.m = last - middle,
+                    .n = middle - first,
+                    .k = p.K,
+                    .a = qs + middle * ldk,
+                    .a_row = ldk,
+                    .b = kT,
+                    .ldb = ldc,
+                    .out = scores_q + middle * ldc + first,
+                    .ldo = ldc};
     m.product(product);
     product.a = ks + middle * ldk;
     product.out = scores_k + middle * ldc + first;
     m.product(product);
   });
+}
+
+void Chunk::fetch_ahead(const Place& next, Ahead& ahead) const {
+  const auto add = [&](const void* data, bool narrow, std::int64_t head, std::int64_t heads,
+                       std::int64_t width) {
+    const Stored rows = p.rows(data, narrow, next.token, head, heads, width);
+    const std::int64_t bytes = narrow ? 2 : 4;
+    ahead.add(data ? rows.data : nullptr, rows.stride * bytes, next.rows, width * bytes);
+  };
+  add(p.q, p.bf16, next.hv / p.group(), p.H, p.K);
+  add(p.k, p.bf16, next.hv / p.group(), p.H, p.K);
+  add(p.gate_in, p.gate_bf16(), next.hv, p.HV, p.K);
 }
 
 }  // namespace parity::kda_kernel

@@ -1,4 +1,5 @@
-// The operands of one chunk of one sequence and value head, in f32 rows, and the products of decays between its tokens.
+// The operands of one chunk of one sequence and value head, in f32 rows, and the products of decays
+// between its tokens.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,12 @@ class Chunk {
   static std::int64_t floats(const Shape&);  // scratch that it takes
 
   void load(const Place&);
-  // scores_q[i,j] = sum_d q_i k_j decay(j,i), j <= i;  scores_k = sign sum_d k_i k_j decay(j,i), j < i.
+  // scores_q[i,j] = sum_d q_i k_j decay(j,i), j <= i;  scores_k = sign sum_d k_i k_j decay(j,i), j
+  // < i.
   void score(float sign);
 
-  // Rows [first, middle) are read by rows [middle, last) through one off-diagonal tile; calls visit(first, middle, last)
-  // for every such tile, halves of C first.
+  // Rows [first, middle) are read by rows [middle, last) through one off-diagonal tile; calls
+  // visit(first, middle, last) for every such tile, halves of C first.
   template <class Visit>
   void each_tile(const Visit& visit) const {
     for (std::int64_t half = C / 2; half >= kLeaf; half /= 2)
@@ -37,6 +39,8 @@ class Chunk {
         visit(first, first + half, end < place.rows ? end : place.rows);
       }
   }
+  // What load(next) will read.
+  void fetch_ahead(const Place& next, Ahead&) const;
   // D, k D and (lower rows) q D of a tile.
   void scale_tile(std::int64_t first, std::int64_t middle, std::int64_t last);
 
@@ -44,11 +48,11 @@ class Chunk {
   const Micro& m;
   const std::int64_t C, ldk, ldv, ldc, Kp, Vp;
   Place place = {};
-  float *q, *k;        // q carries scale; both normalised where the kernel does it
-  float *a, *g;        // decay of a token; g only where something needs it
-  float *P, *S;        // products from the start of the chunk, and to its end
-  float* beta;         // C, or rows of V (headwise)
-  float* beta_slope;   // d beta / d logit
+  float *q, *k;       // q carries scale; both normalised where the kernel does it
+  float *a, *g;       // decay of a token; g only where something needs it
+  float *P, *S;       // products from the start of the chunk, and to its end
+  float* beta;        // C, or rows of V (headwise)
+  float* beta_slope;  // d beta / d logit
   float *rstd_q, *rstd_k;
   float *scores_q, *scores_k;  // C x ldc
   float *D, *qs, *ks, *kT;     // of one tile at a time

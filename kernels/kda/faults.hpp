@@ -1,4 +1,5 @@
-// The defects that the KDA kernels can be given, as switches read in outer loops. What each one is: faults.cpp.
+// The defects that the KDA kernels can be given, as switches read in outer loops. What each one is:
+// faults.cpp.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +69,8 @@ enum class Fault : std::uint8_t {
   Unsupported,
 };
 
-Fault parse_fault(std::string_view id);  // by id; None for the empty one. Throws Failure for an unknown one
+Fault parse_fault(
+    std::string_view id);  // by id; None for the empty one. Throws Failure for an unknown one
 
 enum class KernelKind : std::uint8_t { ChunkedF32, ChunkedBf16, Recurrent };
 std::vector<FaultDef> faults_of(KernelKind);

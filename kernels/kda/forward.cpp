@@ -1,13 +1,14 @@
-// One chunk, with the state S before it, decays as products (chunk.hpp), and e the error that each token corrects:
+// One chunk, with the state S before it, decays as products (chunk.hpp), and e the error that each
+// token corrects:
 //
 //   [e; o] = [v; 0] + [-k P; q P] S         what the state predicts and contributes
-//   e_i    = e_i - sum_{j<i} N_ij u_j       N = decayed products of keys; forward substitution, no inverse is formed
-//   u_i    = beta_i e_i
-//   o      = o + A u                        A = decayed products of queries and keys, diagonal kept
-//   S      = diag(P_last) S + (k S_to_end)^T u
+//   e_i    = e_i - sum_{j<i} N_ij u_j       N = decayed products of keys; forward substitution, no
+//   inverse is formed u_i    = beta_i e_i o      = o + A u                        A = decayed
+//   products of queries and keys, diagonal kept S      = diag(P_last) S + (k S_to_end)^T u
 //
-// That is kda.md §4 with (I + diag(beta) N) u = beta e solved row by row: in diagonal blocks of 16 directly, between them by
-// products. Every element is one chain of additions in token order, so a prefix does not depend on what follows it.
+// That is kda.md §4 with (I + diag(beta) N) u = beta e solved row by row: in diagonal blocks of 16
+// directly, between them by products. Every element is one chain of additions in token order, so a
+// prefix does not depend on what follows it.
 #include "kernels/kda/forward.hpp"
 
 #include <atomic>
@@ -23,7 +24,11 @@ namespace {
 class ForwardWorker {
  public:
   ForwardWorker(const Problem& problem, bool odd_launch)
-      : p(problem), m(*problem.micro), scratch_(floats(problem)), c(problem, scratch_), odd_launch_(odd_launch) {
+      : p(problem),
+        m(*problem.micro),
+        scratch_(floats(problem)),
+        c(problem, scratch_),
+        odd_launch_(odd_launch) {
     left_ = scratch_.take(2 * c.C * c.ldk);
     eo_ = scratch_.take(2 * c.C * c.ldv);
     u_ = scratch_.take(c.C * c.ldv);
@@ -37,7 +42,8 @@ class ForwardWorker {
     const std::int64_t chunks = chunk_count(p, n);
     for (std::int64_t i = 0; i < chunks; ++i) step(place_of(p, n, hv, i));
     if (p.is(Fault::EmptySequenceStateUnwritten) && chunks == 0) return;
-    if (p.is(Fault::StateAtWrongBoundary) && chunks > 0 && p.sequences[static_cast<std::size_t>(n)].length % p.chunk != 0)
+    if (p.is(Fault::StateAtWrongBoundary) && chunks > 0 &&
+        p.sequences[static_cast<std::size_t>(n)].length % p.chunk != 0)
       return;  // written before the partial chunk
     store_state(p, state_, c.ldv, n, hv, p.final_state);
   }
@@ -53,19 +59,43 @@ class ForwardWorker {
       store_state(p, state_, c.ldv, place.n, place.hv, p.final_state);
     save_state(place);
     c.load(place);
+    look_ahead(place);
     const std::int64_t n = place.rows;
     e_ = eo_, o_ = eo_ + n * c.ldv;
     read_state(n);
-    if (anchored(p.fault, false)) anchored_scores(c, -1.0f);
-    else c.score(-1.0f);
+    if (anchored(p.fault, false))
+      anchored_scores(c, -1.0f);
+    else
+      c.score(-1.0f);
     solve(n);
     std::int64_t rows = n;
-    if (p.fault != Fault::None) rows = spoil_tail_rows(c, u_, c.ldv);  // padded rows that a fault leaves unmasked
+    if (p.fault != Fault::None)
+      rows = spoil_tail_rows(c, u_, c.ldv);  // padded rows that a fault leaves unmasked
     const bool lower = rows == n && !p.is(Fault::UpperTriangleUninitialised);
-    m.product({.m = n, .n = c.Vp, .k = lower ? n : pad(n), .a = c.scores_q, .a_row = c.ldc, .b = u_, .ldb = c.ldv,
-               .out = o_, .ldo = c.ldv, .start = Start::Keep, .band = lower ? Band::Lower : Band::Full});
+    m.product({.m = n,
+               .n = c.Vp,
+               .k = lower ? n : pad(n),
+               .a = c.scores_q,
+               .a_row = c.ldc,
+               .b = u_,
+               .ldb = c.ldv,
+               .out = o_,
+               .ldo = c.ldv,
+               .start = Start::Keep,
+               .band = lower ? Band::Lower : Band::Full,
+               .ahead = &ahead_});
     write_state(n, rows);
     store(place);
+  }
+
+  void look_ahead(const Place& at) {
+    ahead_.clear();
+    if (at.index + 1 >= chunk_count(p, at.n)) return;
+    const Place next = place_of(p, at.n, at.hv, at.index + 1);
+    c.fetch_ahead(next, ahead_);
+    const Stored v = p.rows(p.v, p.bf16, next.token, next.hv, p.HV, p.V);
+    const std::int64_t bytes = p.bf16 ? 2 : 4;
+    ahead_.add(v.data, v.stride * bytes, next.rows, p.V * bytes);
   }
 
   void save_state(const Place& at) {
@@ -85,10 +115,20 @@ class ForwardWorker {
     std::memset(o_, 0, sizeof(float) * static_cast<std::size_t>(n * c.ldv));
     m.multiply(c.k, c.P, -1.0f, c.ldk, n, c.Kp, left_);
     m.multiply(c.q, c.P, 1.0f, c.ldk, n, c.Kp, left_ + n * c.ldk);
-    if (p.is(Fault::ScaleMissingInStateTerm)) m.scale(left_ + n * c.ldk, 1 / p.scale, c.ldk, n, c.Kp);
+    if (p.is(Fault::ScaleMissingInStateTerm))
+      m.scale(left_ + n * c.ldk, 1 / p.scale, c.ldk, n, c.Kp);
     const bool turned = p.is(Fault::StateReadTransposed) && p.K == p.V;
-    Product product{.m = turned ? n : 2 * n, .n = c.Vp, .k = p.K, .a = left_, .a_row = c.ldk, .b = state_,
-                    .ldb = c.ldv, .out = eo_, .ldo = c.ldv, .start = Start::Keep};
+    Product product{.m = turned ? n : 2 * n,
+                    .n = c.Vp,
+                    .k = p.K,
+                    .a = left_,
+                    .a_row = c.ldk,
+                    .b = state_,
+                    .ldb = c.ldv,
+                    .out = eo_,
+                    .ldo = c.ldv,
+                    .start = Start::Keep,
+                    .ahead = &ahead_};
     m.product(product);
     if (!turned) return;
     m.transpose(state_, c.ldv, p.K, c.Vp, turned_, c.ldk);
@@ -103,12 +143,26 @@ class ForwardWorker {
         if (r % (2 * half) != half) continue;
         const std::int64_t last = r + half < n ? r + half : n, first = r - half;
         if (p.is(Fault::MergeInBf16)) round_merge_operands(c, first, r, last);
-        m.product({.m = last - r, .n = c.Vp, .k = half, .a = c.scores_k + r * c.ldc + first, .a_row = c.ldc,
-                   .b = u_ + first * c.ldv, .ldb = c.ldv, .out = e_ + r * c.ldv, .ldo = c.ldv, .start = Start::Keep});
+        m.product({.m = last - r,
+                   .n = c.Vp,
+                   .k = half,
+                   .a = c.scores_k + r * c.ldc + first,
+                   .a_row = c.ldc,
+                   .b = u_ + first * c.ldv,
+                   .ldb = c.ldv,
+                   .out = e_ + r * c.ldv,
+                   .ldo = c.ldv,
+                   .start = Start::Keep});
       }
-      m.leaf_solve({.scores = c.scores_k + r * c.ldc + r, .ldc = c.ldc, .beta = c.beta + r * (p.headwise ? c.ldv : 1),
-                    .headwise = p.headwise, .ld = c.ldv, .cols = c.Vp, .rows = n - r < kLeaf ? n - r : kLeaf,
-                    .e = e_ + r * c.ldv, .u = u_ + r * c.ldv});
+      m.leaf_solve({.scores = c.scores_k + r * c.ldc + r,
+                    .ldc = c.ldc,
+                    .beta = c.beta + r * (p.headwise ? c.ldv : 1),
+                    .headwise = p.headwise,
+                    .ld = c.ldv,
+                    .cols = c.Vp,
+                    .rows = n - r < kLeaf ? n - r : kLeaf,
+                    .e = e_ + r * c.ldv,
+                    .u = u_ + r * c.ldv});
     }
   }
 
@@ -117,9 +171,22 @@ class ForwardWorker {
     const float* decay = c.decay_of_chunk();
     if (p.fault != Fault::None) decay = spoil_state_decay(c, turned_);
     m.multiply(c.k, c.S, 1.0f, c.ldk, n, c.Kp, left_);
-    if (rows > n) std::memset(left_ + n * c.ldk, 0, sizeof(float) * static_cast<std::size_t>((rows - n) * c.ldk));
-    Product product{.m = p.K, .n = c.Vp, .k = rows, .a = left_, .a_row = 1, .a_col = c.ldk, .b = u_, .ldb = c.ldv,
-                    .out = state_, .ldo = c.ldv, .start = Start::ScaleRows, .row_scale = decay};
+    if (rows > n)
+      std::memset(left_ + n * c.ldk, 0,
+                  sizeof(float) * static_cast<std::size_t>((rows - n) * c.ldk));
+    Product product{.m = p.K,
+                    .n = c.Vp,
+                    .k = rows,
+                    .a = left_,
+                    .a_row = 1,
+                    .a_col = c.ldk,
+                    .b = u_,
+                    .ldb = c.ldv,
+                    .out = state_,
+                    .ldo = c.ldv,
+                    .start = Start::ScaleRows,
+                    .row_scale = decay,
+                    .ahead = &ahead_};
     if (p.is(Fault::OrderChangesBetweenLaunches) && odd_launch_ && rows > 1) {
       const std::int64_t first = rows / 2;
       product.k = rows - first, product.a += first * c.ldk, product.b += first * c.ldv;
@@ -139,14 +206,17 @@ class ForwardWorker {
     if (p.saved_errors) m.store(e_, c.ldv, at.rows, p.V, rows(p.saved_errors, false, p.V));
     if (p.g_tap) m.store(c.g, c.ldk, at.rows, p.K, rows(p.g_tap, false, p.K));
     if (p.beta_tap)
-      for (std::int64_t i = 0; i < at.rows; ++i) p.beta_tap[(at.token + i) * p.HV + at.hv] = c.beta[i];
-    if (p.is(Fault::InputsClobbered)) m.store(e_, c.ldv, at.rows, p.V, rows(const_cast<void*>(p.v), p.bf16, p.V));
+      for (std::int64_t i = 0; i < at.rows; ++i)
+        p.beta_tap[(at.token + i) * p.HV + at.hv] = c.beta[i];
+    if (p.is(Fault::InputsClobbered))
+      m.store(e_, c.ldv, at.rows, p.V, rows(const_cast<void*>(p.v), p.bf16, p.V));
   }
 
   const Problem& p;
   const Micro& m;
   Scratch scratch_;
   Chunk c;
+  Ahead ahead_ = {};
   bool odd_launch_;
   float *left_, *eo_, *u_, *state_, *turned_;
   float *e_ = nullptr, *o_ = nullptr;
@@ -157,7 +227,8 @@ class ForwardWorker {
 void clear_unused(const Problem& p, void* tensor, bool narrow, std::int64_t row_elements) {
   if (!tensor || p.is(Fault::TailUnwritten)) return;
   const std::int64_t bytes = row_elements * (narrow ? 2 : 4), first = p.used_tokens();
-  std::memset(static_cast<std::byte*>(tensor) + first * bytes, 0, static_cast<std::size_t>((p.tokens() - first) * bytes));
+  std::memset(static_cast<std::byte*>(tensor) + first * bytes, 0,
+              static_cast<std::size_t>((p.tokens() - first) * bytes));
 }
 
 void chunked_forward(const Problem& p) {

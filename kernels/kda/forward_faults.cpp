@@ -12,7 +12,9 @@ float round_bf16(float x) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return x;
   return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
 }
-float truncate_bf16(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffff0000u); }
+float truncate_bf16(float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffff0000u);
+}
 
 namespace {
 template <class F>
@@ -31,9 +33,11 @@ void truncate_rows_to_bf16(float* x, std::int64_t ld, std::int64_t rows, std::in
 
 std::int64_t spoil_tail_rows(const Chunk& c, float* u, std::int64_t ldu) {
   const std::int64_t n = c.place.rows, padded = pad(n);
-  const bool unmasked = c.p.is(Fault::TailRowsUnmasked), past_end = c.p.is(Fault::SubstitutionPastEnd);
+  const bool unmasked = c.p.is(Fault::TailRowsUnmasked),
+             past_end = c.p.is(Fault::SubstitutionPastEnd);
   if (!unmasked && !past_end) return n;
-  // A padded row's gate reads 0, so its distance to row j is exp(0 - G_j), and its key 0 does not help once that is inf.
+  // A padded row's gate reads 0, so its distance to row j is exp(0 - G_j), and its key 0 does not
+  // help once that is inf.
   float largest = 0;
   for (std::int64_t d = 0; d < c.p.K; ++d) {
     float G = 0;
@@ -53,14 +57,22 @@ const float* spoil_state_decay(Chunk& c, float* row) {
     return row;
   }
   if (c.p.is(Fault::DecayOneRowEarly) && n > 1) {
-    c.m.decay_products({.a = c.a, .out = c.S, .ld = c.ldk, .cols = c.Kp, .first = 0, .middle = n - 1, .last = n - 1});
+    c.m.decay_products({.a = c.a,
+                        .out = c.S,
+                        .ld = c.ldk,
+                        .cols = c.Kp,
+                        .first = 0,
+                        .middle = n - 1,
+                        .last = n - 1});
     return c.P + (n - 2) * c.ldk;
   }
   return c.decay_of_chunk();
 }
 
 void solve_by_column_beta(const Chunk& c, float* e, float* u, std::int64_t ld) {
-  const auto beta = [&](std::int64_t i, std::int64_t v) { return c.p.headwise ? c.beta[i * ld + v] : c.beta[i]; };
+  const auto beta = [&](std::int64_t i, std::int64_t v) {
+    return c.p.headwise ? c.beta[i * ld + v] : c.beta[i];
+  };
   for (std::int64_t i = 0; i < c.place.rows; ++i)
     for (std::int64_t v = 0; v < c.Vp; ++v) {
       float sum = beta(i, v) * e[i * ld + v];

@@ -8,7 +8,8 @@
 namespace parity::kda_kernel {
 namespace {
 
-// Channels K ... Kp of a row are what follows it in memory: the next head's gates, and 1e30 past the end of the tensor.
+// Channels K ... Kp of a row are what follows it in memory: the next head's gates, and 1e30 past
+// the end of the tensor.
 void read_past_row(Chunk& c) {
   const Problem& p = c.p;
   const std::int64_t elements = p.tokens() * p.HV * p.K;
@@ -18,7 +19,8 @@ void read_past_row(Chunk& c) {
       float x = 1e30f;
       if (at < elements) {
         float row[kLanes];
-        const std::byte* base = static_cast<const std::byte*>(p.gate_in) + at * (p.gate_bf16() ? 2 : 4);
+        const std::byte* base =
+            static_cast<const std::byte*>(p.gate_in) + at * (p.gate_bf16() ? 2 : 4);
         c.m.load({.data = base, .bf16 = p.gate_bf16(), .stride = 1}, 1, 1, row, kLanes);
         x = row[0];
       }
@@ -38,15 +40,18 @@ void spoil_raw_gate(Chunk& c) {
   const Problem& p = c.p;
   if (p.is(Fault::PaddedLanesUnmasked)) read_past_row(c);
   if (p.is(Fault::GateReadAsQ) && !p.gate_bf16())
-    c.m.load(p.rows(p.gate_in, true, c.place.token, c.place.hv, p.HV, p.K), c.place.rows, p.K, c.a, c.ldk);
+    c.m.load(p.rows(p.gate_in, true, c.place.token, c.place.hv, p.HV, p.K), c.place.rows, p.K, c.a,
+             c.ldk);
 }
 
 void spoil_decay(Chunk& c) {
   const Problem& p = c.p;
   std::vector<float> G(static_cast<std::size_t>(c.Kp)), rounded(static_cast<std::size_t>(c.Kp));
   if (p.is(Fault::ExpArgumentClamped))
-    each_gate(c, [](std::int64_t, std::int64_t, float g, float& a) { a = std::exp(g < -5 ? -5.0f : g); });
-  if (p.is(Fault::ExpLow)) each_gate(c, [](std::int64_t, std::int64_t, float, float& a) { a *= 1 - 5e-4f; });
+    each_gate(
+        c, [](std::int64_t, std::int64_t, float g, float& a) { a = std::exp(g < -5 ? -5.0f : g); });
+  if (p.is(Fault::ExpLow))
+    each_gate(c, [](std::int64_t, std::int64_t, float, float& a) { a *= 1 - 5e-4f; });
   if (p.is(Fault::CumulativeGateInBf16))
     each_gate(c, [&](std::int64_t, std::int64_t d, float g, float& a) {
       const auto at = static_cast<std::size_t>(d);

@@ -1,11 +1,13 @@
-// Diagonal blocks of a chunk: decays pair by pair, triangular solves row by row. Only the instruction-set files include it.
+// Diagonal blocks of a chunk: decays pair by pair, triangular solves row by row. Only the
+// instruction-set files include it.
 #pragma once
 
 #include "kernels/kda/micro.hpp"
 
 namespace parity::kda_kernel {
 
-// Adds the channels [d, d + 16 S) of row i to the partial dot products of its pairs, in vector lanes.
+// Adds the channels [d, d + 16 S) of row i to the partial dot products of its pairs, in vector
+// lanes.
 template <class V, unsigned S>
 inline void score_strip(const LeafScores& p, std::int64_t i, std::int64_t d, V* with_q, V* with_k) {
   V q[S], k[S];
@@ -65,7 +67,8 @@ inline void solve_strip(const LeafSolve& p, std::int64_t d) {
     float* u_row = p.u + i * p.ld + d;
 #pragma GCC unroll 8
     for (unsigned s = 0; s < S; ++s) {
-      const V beta = p.headwise ? V::load(p.beta + i * p.ld + d + s * kLanes) : V::broadcast(p.beta[i]);
+      const V beta =
+          p.headwise ? V::load(p.beta + i * p.ld + d + s * kLanes) : V::broadcast(p.beta[i]);
       e[s].store(e_row + s * kLanes);
       (beta * e[s]).store(u_row + s * kLanes);
     }
@@ -119,7 +122,9 @@ void leaf_solve_back(const LeafSolve& p) {
 
 template <class V>
 void leaf_grad(const LeafGrad& p) {
-  const auto at = [&](const float* x, std::int64_t row, std::int64_t d) { return V::load(x + row * p.ld + d); };
+  const auto at = [&](const float* x, std::int64_t row, std::int64_t d) {
+    return V::load(x + row * p.ld + d);
+  };
   for (std::int64_t d = 0; d < p.cols; d += kLanes)
     for (std::int64_t i = 0; i < p.rows; ++i) {
       const float *da = p.d_scores_q + i * p.ldc, *dn = p.d_scores_k + i * p.ldc;

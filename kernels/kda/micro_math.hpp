@@ -1,4 +1,5 @@
-// Exponential, logarithm and sigmoid on sixteen lanes, and the gates made of them. Only the instruction-set files include it.
+// Exponential, logarithm and sigmoid on sixteen lanes, and the gates made of them. Only the
+// instruction-set files include it.
 #pragma once
 
 #include <limits>
@@ -7,13 +8,15 @@
 
 namespace parity::kda_kernel {
 
-// exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln(2)/2. e^r by its Taylor series to r^7 (remainder 5e-9 relative), added
-// to 1 last, so the error stays below one ulp and exp(0) = 1, exp(-k ln 2) = 2^-k wherever k ln 2 rounds that way. ln 2 is
-// split so that n times its high part (15 bits) is exact without a fused multiply-add.
+// exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln(2)/2. e^r by its Taylor series to r^7
+// (remainder 5e-9 relative), added to 1 last, so the error stays below one ulp and exp(0) = 1,
+// exp(-k ln 2) = 2^-k wherever k ln 2 rounds that way. ln 2 is split so that n times its high part
+// (15 bits) is exact without a fused multiply-add.
 template <class V>
 inline V exp_of(V x) {
   const auto c = [](float f) { return V::broadcast(f); };
-  x = V::min(c(90.0f), V::max(c(-106.0f), x));  // beyond it the result is inf or 0 anyway; a NaN passes
+  x = V::min(c(90.0f),
+             V::max(c(-106.0f), x));  // beyond it the result is inf or 0 anyway; a NaN passes
   const V n = V::round(x * c(1.44269504f));
   V r = V::fma(n, c(-0x1.62e4p-1f), x);
   r = V::fma(n, c(-1.42860682e-6f), r);
@@ -27,7 +30,8 @@ inline V exp_of(V x) {
   return V::scale(c(1.0f) + p, n);
 }
 
-// log(1 + y) for 0 <= y <= 1: 2 atanh(s), s = y / (2 + y) <= 1/3, series to s^15 (remainder 2e-9 relative).
+// log(1 + y) for 0 <= y <= 1: 2 atanh(s), s = y / (2 + y) <= 1/3, series to s^15 (remainder 2e-9
+// relative).
 template <class V>
 inline V log1p_of(V y) {
   const auto c = [](float f) { return V::broadcast(f); };
@@ -86,12 +90,14 @@ inline V gate_of(const Gate& gate, V x, std::int64_t d) {
   if (gate.kind == GateKind::Given) return x;
   const V z = biased(gate, x, d);
   const V coefficient = V::broadcast(gate.coefficient);
-  if (gate.kind == GateKind::Softplus) return (V::broadcast(0.0f) - coefficient) * softplus_of<V>(z);
+  if (gate.kind == GateKind::Softplus)
+    return (V::broadcast(0.0f) - coefficient) * softplus_of<V>(z);
   return V::broadcast(gate.lower) * sigmoid_of<V>(coefficient * z).value;
 }
 
 template <class V>
-void decay_rows(const Gate& gate, float* x, std::int64_t ld, std::int64_t rows, std::int64_t cols, float* g) {
+void decay_rows(const Gate& gate, float* x, std::int64_t ld, std::int64_t rows, std::int64_t cols,
+                float* g) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t d = 0; d < cols; d += kLanes) {
       const std::int64_t at = i * ld + d;
@@ -101,7 +107,8 @@ void decay_rows(const Gate& gate, float* x, std::int64_t ld, std::int64_t rows, 
     }
 }
 
-// kda.md §2.1, backward. Softplus: dx = -c sigmoid(z) dg, dA = sum dg g. Lower: dx = dg L s (1 - s) c, dA = sum dx z.
+// kda.md §2.1, backward. Softplus: dx = -c sigmoid(z) dg, dA = sum dg g. Lower: dx = dg L s (1 - s)
+// c, dA = sum dx z.
 template <class V>
 void gate_grad_rows(const GateGrad& p) {
   const V coefficient = V::broadcast(p.gate.coefficient), lower = V::broadcast(p.gate.lower);

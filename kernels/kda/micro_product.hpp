@@ -1,7 +1,8 @@
 // Matrix products on small tiles held in registers. Only the instruction-set files include it.
 //
-// Each element of the result is one chain of fused multiply-adds over ascending k, whatever the tile that computes it, so its
-// bits depend neither on the neighbouring rows nor on the instruction set.
+// Each element of the result is one chain of fused multiply-adds over ascending k, whatever the
+// tile that computes it, so its bits depend neither on the neighbouring rows nor on the instruction
+// set.
 #pragma once
 
 #include "kernels/kda/micro.hpp"
@@ -20,8 +21,10 @@ inline void product_tile(const Product& p, std::int64_t i, std::int64_t j) {
   for (unsigned r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (unsigned c = 0; c < C; ++c) {
-      if (p.start == Start::Zero) acc[r][c] = V::broadcast(0.0f);
-      else acc[r][c] = V::load(out + r * p.ldo + c * kLanes);
+      if (p.start == Start::Zero)
+        acc[r][c] = V::broadcast(0.0f);
+      else
+        acc[r][c] = V::load(out + r * p.ldo + c * kLanes);
       if (p.start == Start::ScaleRows) acc[r][c] = V::broadcast(p.row_scale[i + r]) * acc[r][c];
     }
   }
@@ -45,11 +48,29 @@ inline void product_tile(const Product& p, std::int64_t i, std::int64_t j) {
   }
 }
 
+// The next few cache lines of what is needed later: about one for every hundred multiply-adds of a
+// tile.
+inline void fetch(Ahead& a) {
+  for (int line = 0; line < 16 && a.part < a.count; ++line) {
+    const Ahead::Part& part = a.parts[a.part];
+    __builtin_prefetch(part.at + a.row * part.stride + a.byte, 0, 2);
+    a.byte += 64;
+    if (a.byte < part.bytes) continue;
+    a.byte = 0;
+    if (++a.row < part.rows) continue;
+    a.row = 0;
+    ++a.part;
+  }
+}
+
 // One panel of columns, so that its part of B stays in the L1 cache while the rows of A pass.
 template <class V, unsigned C, bool kColumns>
 inline void product_panel(const Product& p, std::int64_t j) {
   std::int64_t i = 0;
-  for (; i + V::kRows <= p.m; i += V::kRows) product_tile<V, V::kRows, C, kColumns>(p, i, j);
+  for (; i + V::kRows <= p.m; i += V::kRows) {
+    product_tile<V, V::kRows, C, kColumns>(p, i, j);
+    if (p.ahead) fetch(*p.ahead);
+  }
   for (; i + 4 <= p.m; i += 4) product_tile<V, 4, C, kColumns>(p, i, j);
   for (; i + 2 <= p.m; i += 2) product_tile<V, 2, C, kColumns>(p, i, j);
   for (; i < p.m; ++i) product_tile<V, 1, C, kColumns>(p, i, j);
@@ -58,14 +79,17 @@ inline void product_panel(const Product& p, std::int64_t j) {
 template <class V, bool kColumns>
 inline void product_panels(const Product& p) {
   std::int64_t j = 0;
-  for (; j + V::kCols * kLanes <= p.n; j += V::kCols * kLanes) product_panel<V, V::kCols, kColumns>(p, j);
+  for (; j + V::kCols * kLanes <= p.n; j += V::kCols * kLanes)
+    product_panel<V, V::kCols, kColumns>(p, j);
   for (; j < p.n; j += kLanes) product_panel<V, 1, kColumns>(p, j);
 }
 
 template <class V>
 void product(const Product& p) {
-  if (p.a_col == 1) product_panels<V, false>(p);
-  else product_panels<V, true>(p);
+  if (p.a_col == 1)
+    product_panels<V, false>(p);
+  else
+    product_panels<V, true>(p);
 }
 
 template <class V>
@@ -74,7 +98,8 @@ void transpose(const float* in, std::int64_t ldi, std::int64_t rows, std::int64_
   for (std::int64_t r = 0; r < rows; r += kLanes)
     for (std::int64_t c = 0; c < cols; c += kLanes) {
       V block[16];
-      for (int i = 0; i < 16; ++i) block[i] = r + i < rows ? V::load(in + (r + i) * ldi + c) : V::broadcast(0.0f);
+      for (int i = 0; i < 16; ++i)
+        block[i] = r + i < rows ? V::load(in + (r + i) * ldi + c) : V::broadcast(0.0f);
       V::transpose(block);
       for (int i = 0; i < 16; ++i) block[i].store(out + (c + i) * ldo + r);
     }

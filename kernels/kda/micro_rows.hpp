@@ -6,7 +6,8 @@
 namespace parity::kda_kernel {
 
 template <class V>
-void load_rows(const Stored& in, std::int64_t rows, std::int64_t cols, float* out, std::int64_t ldo) {
+void load_rows(const Stored& in, std::int64_t rows, std::int64_t cols, float* out,
+               std::int64_t ldo) {
   const std::int64_t whole = cols / kLanes * kLanes;
   for (std::int64_t i = 0; i < rows; ++i) {
     float* to = out + i * ldo;
@@ -28,9 +29,25 @@ void load_rows(const Stored& in, std::int64_t rows, std::int64_t cols, float* ou
   }
 }
 
+// Whole cache lines go past the caches: results are not read again soon.
 template <class V>
-void store_rows(const float* in, std::int64_t ldi, std::int64_t rows, std::int64_t cols, const Stored& out) {
+void stream_rows(const float* in, std::int64_t ldi, std::int64_t rows, std::int64_t cols,
+                 float* out, std::int64_t stride) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t c = 0; c < cols; c += kLanes)
+      V::load(in + i * ldi + c).stream(out + i * stride + c);
+  V::fence();
+}
+
+template <class V>
+void store_rows(const float* in, std::int64_t ldi, std::int64_t rows, std::int64_t cols,
+                const Stored& out) {
   const std::int64_t whole = cols / kLanes * kLanes;
+  const bool lines = reinterpret_cast<std::uintptr_t>(out.data) % 64 == 0 &&
+                     out.stride % kLanes == 0 && whole == cols;
+  if (lines && !out.bf16)
+    return stream_rows<V>(in, ldi, rows, cols, static_cast<float*>(const_cast<void*>(out.data)),
+                          out.stride);
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* from = in + i * ldi;
     if (out.bf16) {
@@ -49,8 +66,8 @@ void store_rows(const float* in, std::int64_t ldi, std::int64_t rows, std::int64
 }
 
 template <class V>
-void multiply_rows(const float* x, const float* y, float sign, std::int64_t ld, std::int64_t rows, std::int64_t cols,
-                   float* out) {
+void multiply_rows(const float* x, const float* y, float sign, std::int64_t ld, std::int64_t rows,
+                   std::int64_t cols, float* out) {
   const V s = V::broadcast(sign);
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t at = i * ld; at < i * ld + cols; at += kLanes)
@@ -61,7 +78,8 @@ template <class V>
 void scale_rows(float* x, float factor, std::int64_t ld, std::int64_t rows, std::int64_t cols) {
   const V f = V::broadcast(factor);
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t at = i * ld; at < i * ld + cols; at += kLanes) (f * V::load(x + at)).store(x + at);
+    for (std::int64_t at = i * ld; at < i * ld + cols; at += kLanes)
+      (f * V::load(x + at)).store(x + at);
 }
 
 template <class V>
@@ -79,11 +97,13 @@ inline float lane_sum(V x) {
 }
 
 template <class V>
-void normalise_rows(float* x, std::int64_t ld, std::int64_t rows, std::int64_t cols, float eps, float* rstd) {
+void normalise_rows(float* x, std::int64_t ld, std::int64_t rows, std::int64_t cols, float eps,
+                    float* rstd) {
   for (std::int64_t i = 0; i < rows; ++i) {
     float* row = x + i * ld;
     V sum = V::broadcast(0.0f);
-    for (std::int64_t d = 0; d < cols; d += kLanes) sum = V::fma(V::load(row + d), V::load(row + d), sum);
+    for (std::int64_t d = 0; d < cols; d += kLanes)
+      sum = V::fma(V::load(row + d), V::load(row + d), sum);
     rstd[i] = 1.0f / __builtin_sqrtf(lane_sum(sum) + eps);
     const V factor = V::broadcast(rstd[i]);
     for (std::int64_t d = 0; d < cols; d += kLanes) (V::load(row + d) * factor).store(row + d);
@@ -91,14 +111,15 @@ void normalise_rows(float* x, std::int64_t ld, std::int64_t rows, std::int64_t c
 }
 
 template <class V>
-void normalise_grad_rows(const float* x, const float* rstd, std::int64_t ld, std::int64_t rows, std::int64_t cols,
-                         float* dy) {
+void normalise_grad_rows(const float* x, const float* rstd, std::int64_t ld, std::int64_t rows,
+                         std::int64_t cols, float* dy) {
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* x_row = x + i * ld;
     float* dy_row = dy + i * ld;
     const V factor = V::broadcast(rstd[i]);
     V sum = V::broadcast(0.0f);
-    for (std::int64_t d = 0; d < cols; d += kLanes) sum = V::fma(V::load(x_row + d) * factor, V::load(dy_row + d), sum);
+    for (std::int64_t d = 0; d < cols; d += kLanes)
+      sum = V::fma(V::load(x_row + d) * factor, V::load(dy_row + d), sum);
     const V along = V::broadcast(lane_sum(sum));
     for (std::int64_t d = 0; d < cols; d += kLanes) {
       const V y = V::load(x_row + d) * factor;
@@ -125,7 +146,9 @@ void decay_product_rows(const Decay& p) {
 
 template <class V>
 void tile_grad_rows(const TileGrad& p) {
-  const auto at = [&](const float* x, std::int64_t row, std::int64_t d) { return V::load(x + row * p.ld + d); };
+  const auto at = [&](const float* x, std::int64_t row, std::int64_t d) {
+    return V::load(x + row * p.ld + d);
+  };
   for (std::int64_t d = 0; d < p.cols; d += kLanes) {
     V run = V::broadcast(0.0f);
     for (std::int64_t m = p.last - 1; m >= p.middle; --m) {
@@ -149,7 +172,9 @@ void tile_grad_rows(const TileGrad& p) {
 
 template <class V>
 void chunk_grad_rows(const ChunkGrad& p) {
-  const auto at = [&](const float* x, std::int64_t row, std::int64_t d) { return V::load(x + row * p.ld + d); };
+  const auto at = [&](const float* x, std::int64_t row, std::int64_t d) {
+    return V::load(x + row * p.ld + d);
+  };
   for (std::int64_t d = 0; d < p.cols; d += kLanes) {
     V run = V::load(p.through + d);
     for (std::int64_t j = 0; j < p.rows; ++j) {
@@ -170,16 +195,18 @@ void chunk_grad_rows(const ChunkGrad& p) {
 }
 
 template <class V>
-void column_dot_rows(const float* x, const float* y, std::int64_t ld, std::int64_t rows, std::int64_t cols,
-                     const float* factor, float* out) {
+void column_dot_rows(const float* x, const float* y, std::int64_t ld, std::int64_t rows,
+                     std::int64_t cols, const float* factor, float* out) {
   for (std::int64_t d = 0; d < cols; d += kLanes) {
     V sum = V::broadcast(0.0f);
-    for (std::int64_t r = 0; r < rows; ++r) sum = V::fma(V::load(x + r * ld + d), V::load(y + r * ld + d), sum);
+    for (std::int64_t r = 0; r < rows; ++r)
+      sum = V::fma(V::load(x + r * ld + d), V::load(y + r * ld + d), sum);
     (V::load(factor + d) * sum).store(out + d);
   }
 }
 
-// kda.md §1: decay, predict, write, read; columns are independent, so a strip of them takes both passes while it is in cache.
+// kda.md §1: decay, predict, write, read; columns are independent, so a strip of them takes both
+// passes while it is in cache.
 template <class V, unsigned S>
 inline void token_strip(const Token& p, std::int64_t c) {
   V r[S], o[S], u[S];

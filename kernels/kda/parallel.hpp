@@ -1,5 +1,5 @@
-// Items handed out to threads one by one. Items write disjoint memory and sums over items are made afterwards in their
-// order, so the number of threads never shows in the bits.
+// Items handed out to threads one by one. Items write disjoint memory and sums over items are made
+// afterwards in their order, so the number of threads never shows in the bits.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,8 @@
 
 namespace parity::kda_kernel {
 
-// `make()` builds the worker of one thread (its scratch); the worker is then called with item numbers.
+// `make()` builds the worker of one thread (its scratch); the worker is then called with item
+// numbers.
 template <class Make>
 void for_each_item(int threads, std::int64_t items, const Make& make) {
   std::atomic<std::int64_t> next{0};

@@ -61,20 +61,27 @@ Shape shape_of(const Case& c, const Options& options, std::int64_t default_chunk
 
 std::string refuses(const Case& c, const Options& options) {
   const std::int64_t chunk = options.integer("chunk", 64);
-  if (chunk != 16 && chunk != 32 && chunk != 64) return "chunk is 16, 32 or 64, not " + std::to_string(chunk);
+  if (chunk != 16 && chunk != 32 && chunk != 64)
+    return "chunk is 16, 32 or 64, not " + std::to_string(chunk);
   const std::string isa = options.get("isa", "");
   if (!isa.empty() && !find_micro(isa)) return "this processor has no " + isa;
   const std::string gate = c.options.get("gate", "given"), beta = c.options.get("beta", "given");
-  if (gate != "given" && gate != "softplus" && gate != "lower" && gate != "lower_noA") return "unknown gate '" + gate + "'";
+  if (gate != "given" && gate != "softplus" && gate != "lower" && gate != "lower_noA")
+    return "unknown gate '" + gate + "'";
   if (beta != "given" && beta != "sigmoid" && beta != "neg") return "unknown beta '" + beta + "'";
-  if (c.options.flag("headwise") && beta != "given") return "a headwise beta is given, not made of logits";
+  if (c.options.flag("headwise") && beta != "given")
+    return "a headwise beta is given, not made of logits";
   return {};
 }
 
 std::vector<TensorSpec> saved_specs(const Shape& s) {
-  return {{.name = "states", .role = Role::State, .dtype = Dtype::F32,
+  return {{.name = "states",
+           .role = Role::State,
+           .dtype = Dtype::F32,
            .dims = {{"C", s.chunks}, {"HV", s.HV}, {"V", s.V}, {"K", s.K}}},
-          {.name = "errors", .role = Role::Output, .dtype = Dtype::F32,
+          {.name = "errors",
+           .role = Role::Output,
+           .dtype = Dtype::F32,
            .dims = {{"B", s.B}, {"T", s.T}, {"HV", s.HV}, {"V", s.V}}}};
 }
 
@@ -89,7 +96,8 @@ Problem problem_of(const Launch& l, std::int64_t default_chunk) {
   if (const auto* cu = l.in<std::int64_t>("cu_seqlens")) {
     std::vector<std::int64_t> lengths(p.sequences.size());
     for (std::size_t n = 0; n < lengths.size(); ++n) lengths[n] = cu[n + 1] - cu[n];
-    // The map that an earlier batch of as many sequences and tokens left behind, had they been of equal length.
+    // The map that an earlier batch of as many sequences and tokens left behind, had they been of
+    // equal length.
     if (p.is(Fault::StaleChunkMap) && !lengths.empty()) {
       const std::int64_t total = p.used_tokens(), each = total / p.N;
       for (std::int64_t& length : lengths) length = each;
@@ -131,9 +139,10 @@ Problem problem_of(const Launch& l, std::int64_t default_chunk) {
   return p;
 }
 
-void load_state(const Problem& p, const float* tensor, std::int64_t n, std::int64_t hv, float* rows_KV,
-                std::int64_t ld) {
-  for (std::int64_t k = 0; k < p.K; ++k) std::memset(rows_KV + k * ld, 0, sizeof(float) * static_cast<std::size_t>(ld));
+void load_state(const Problem& p, const float* tensor, std::int64_t n, std::int64_t hv,
+                float* rows_KV, std::int64_t ld) {
+  for (std::int64_t k = 0; k < p.K; ++k)
+    std::memset(rows_KV + k * ld, 0, sizeof(float) * static_cast<std::size_t>(ld));
   if (!tensor) return;
   tensor += p.state_offset(n, hv);
   for (std::int64_t k = 0; k < p.K; ++k)
@@ -141,8 +150,8 @@ void load_state(const Problem& p, const float* tensor, std::int64_t n, std::int6
       rows_KV[k * ld + v] = p.v_first ? tensor[v * p.K + k] : tensor[k * p.V + v];
 }
 
-void store_state(const Problem& p, const float* rows_KV, std::int64_t ld, std::int64_t n, std::int64_t hv,
-                 float* tensor) {
+void store_state(const Problem& p, const float* rows_KV, std::int64_t ld, std::int64_t n,
+                 std::int64_t hv, float* tensor) {
   if (!tensor) return;
   tensor += p.state_offset(n, hv);
   for (std::int64_t k = 0; k < p.K; ++k)

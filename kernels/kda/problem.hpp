@@ -1,8 +1,10 @@
-// One launch of a KDA kernel: what the case asks for, where its tensors lie, and the fault that is switched on.
+// One launch of a KDA kernel: what the case asks for, where its tensors lie, and the fault that is
+// switched on.
 //
-// Options and tensor names are those of the op (kda.md §1, §2): gate=given|softplus|lower|lower_noA, lb, bias, l2norm,
-// beta=given|sigmoid|neg, headwise, scale, h0, dht, vfirst, taps, unused.
-// Tensors: q k [B,T,H,K], v o [B,T,HV,V], g [B,T,HV,K], beta [B,T,HV] or [B,T,HV,V], states [N,HV,K,V] or [N,HV,V,K].
+// Options and tensor names are those of the op (kda.md §1, §2):
+// gate=given|softplus|lower|lower_noA, lb, bias, l2norm, beta=given|sigmoid|neg, headwise, scale,
+// h0, dht, vfirst, taps, unused. Tensors: q k [B,T,H,K], v o [B,T,HV,V], g [B,T,HV,K], beta
+// [B,T,HV] or [B,T,HV,V], states [N,HV,K,V] or [N,HV,V,K].
 #pragma once
 
 #include <cstdint>
@@ -34,7 +36,9 @@ struct Shape {
 
   std::int64_t tokens() const { return B * T; }
   std::int64_t group() const { return HV / H; }
-  std::int64_t used_tokens() const { return sequences.empty() ? 0 : sequences.back().first + sequences.back().length; }
+  std::int64_t used_tokens() const {
+    return sequences.empty() ? 0 : sequences.back().first + sequences.back().length;
+  }
 };
 
 Shape shape_of(const Case&, const Options&, std::int64_t default_chunk);
@@ -44,14 +48,17 @@ struct Problem : Shape {
   Fault fault = Fault::None;
   int threads = 1;
 
-  // Storage: q k v o and their gradients in the case's format, raw gates and beta too; all others f32.
-  const void *q = nullptr, *k = nullptr, *v = nullptr, *gate_in = nullptr, *beta_in = nullptr, *d_o = nullptr;
+  // Storage: q k v o and their gradients in the case's format, raw gates and beta too; all others
+  // f32.
+  const void *q = nullptr, *k = nullptr, *v = nullptr, *gate_in = nullptr, *beta_in = nullptr,
+             *d_o = nullptr;
   const float *A_log = nullptr, *dt_bias = nullptr, *h0 = nullptr, *d_ht = nullptr;
 
   void* o = nullptr;
   float *final_state = nullptr, *g_tap = nullptr, *beta_tap = nullptr;
 
-  void *dq = nullptr, *dk = nullptr, *dv = nullptr, *d_raw = nullptr, *d_beta = nullptr, *d_logit = nullptr;
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr, *d_raw = nullptr, *d_beta = nullptr,
+       *d_logit = nullptr;
   float *dg = nullptr, *dA = nullptr, *d_bias = nullptr, *dh0 = nullptr;
   bool d_beta_bf16 = false;
 
@@ -72,12 +79,15 @@ struct Problem : Shape {
 
 Problem problem_of(const Launch&, std::int64_t default_chunk);
 
-// Shared by the registrations. `refuses` names what a kernel does not take; the tensors saved by the chunked forward.
+// Shared by the registrations. `refuses` names what a kernel does not take; the tensors saved by
+// the chunked forward.
 std::string refuses(const Case&, const Options&);
 std::vector<TensorSpec> saved_specs(const Shape&);
 
 // A state of one sequence and head, K rows of V: from and to the layout of the tensors.
-void load_state(const Problem&, const float* tensor, std::int64_t n, std::int64_t hv, float* rows_KV, std::int64_t ld);
-void store_state(const Problem&, const float* rows_KV, std::int64_t ld, std::int64_t n, std::int64_t hv, float* tensor);
+void load_state(const Problem&, const float* tensor, std::int64_t n, std::int64_t hv,
+                float* rows_KV, std::int64_t ld);
+void store_state(const Problem&, const float* rows_KV, std::int64_t ld, std::int64_t n,
+                 std::int64_t hv, float* tensor);
 
 }  // namespace parity::kda_kernel

@@ -18,7 +18,8 @@ struct Setup {
 
 Setup setup_of(const Case& c) {
   Setup s{};
-  s.B = c.sizes.get("B", 1), s.T = c.sizes["T"], s.H = c.sizes.get("H", 1), s.HV = c.sizes.get("HV", s.H);
+  s.B = c.sizes.get("B", 1), s.T = c.sizes["T"], s.H = c.sizes.get("H", 1),
+  s.HV = c.sizes.get("HV", s.H);
   s.K = c.sizes["K"], s.V = c.sizes["V"];
   std::vector<std::int64_t> parts = c.sizes.find("T")->parts;
   s.packed = !parts.empty();
@@ -31,7 +32,8 @@ Setup setup_of(const Case& c) {
   s.headwise = c.options.flag("headwise"), s.l2norm = c.options.flag("l2norm");
   s.h0 = c.options.flag("h0"), s.dht = c.options.flag("dht"), s.v_first = c.options.flag("vfirst");
   s.bias = c.options.flag("bias"), s.has_A = s.gate == "softplus" || s.gate == "lower";
-  s.scale = c.options.real("scale", 1 / std::sqrt(static_cast<double>(s.K))), s.lb = c.options.real("lb", -5);
+  s.scale = c.options.real("scale", 1 / std::sqrt(static_cast<double>(s.K))),
+  s.lb = c.options.real("lb", -5);
   return s;
 }
 
@@ -53,7 +55,8 @@ struct Random {
   }
 };
 
-// One sequence and value head; gradients of the recurrence are added into the arrays of the whole batch.
+// One sequence and value head; gradients of the recurrence are added into the arrays of the whole
+// batch.
 struct Head {
   const Setup& s;
   Tables &in, &out;
@@ -69,17 +72,21 @@ struct Head {
 
   void run() {
     const auto K = static_cast<std::size_t>(s.K), V = static_cast<std::size_t>(s.V);
-    const std::int64_t first = s.starts[static_cast<std::size_t>(n)], last = s.starts[static_cast<std::size_t>(n) + 1], h = hv / (s.HV / s.H);
+    const std::int64_t first = s.starts[static_cast<std::size_t>(n)],
+                       last = s.starts[static_cast<std::size_t>(n) + 1], h = hv / (s.HV / s.H);
     Real S(K * V);
     for (std::size_t k = 0; s.h0 && k < K; ++k)
-      for (std::size_t v = 0; v < V; ++v) S[k * V + v] = in["initial_state"][state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))];
+      for (std::size_t v = 0; v < V; ++v)
+        S[k * V + v] = in["initial_state"]
+                         [state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))];
     std::vector<Real> decayed, after, errors;
     for (std::int64_t t = first; t < last; ++t) {
       const double *q = &in["q"][at(t, s.H, h, s.K)], *k = &in["k"][at(t, s.H, h, s.K)];
       const double *g = &in["g"][at(t, s.HV, hv, s.K)], *x = &in["v"][at(t, s.HV, hv, s.V)];
       Real e(x, x + V);
       for (std::size_t i = 0; i < K; ++i)
-        for (std::size_t j = 0; j < V; ++j) S[i * V + j] *= std::exp(g[i]), e[j] -= S[i * V + j] * k[i];
+        for (std::size_t j = 0; j < V; ++j)
+          S[i * V + j] *= std::exp(g[i]), e[j] -= S[i * V + j] * k[i];
       decayed.push_back(S);
       errors.push_back(e);
       for (std::size_t i = 0; i < K; ++i)
@@ -90,16 +97,22 @@ struct Head {
       after.push_back(S);
     }
     for (std::size_t k = 0; k < K; ++k)
-      for (std::size_t v = 0; v < V; ++v) out["final_state"][state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))] = S[k * V + v];
+      for (std::size_t v = 0; v < V; ++v)
+        out["final_state"][state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))] =
+            S[k * V + v];
 
     Real L(K * V);
     for (std::size_t k = 0; s.dht && k < K; ++k)
-      for (std::size_t v = 0; v < V; ++v) L[k * V + v] = in["cotangents/final_state"][state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))];
+      for (std::size_t v = 0; v < V; ++v)
+        L[k * V + v] = in["cotangents/final_state"]
+                         [state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))];
     for (std::int64_t t = last - 1; t >= first; --t) {
       const auto i_t = static_cast<std::size_t>(t - first);
-      const double *q = &in["q"][at(t, s.H, h, s.K)], *k = &in["k"][at(t, s.H, h, s.K)], *g = &in["g"][at(t, s.HV, hv, s.K)];
+      const double *q = &in["q"][at(t, s.H, h, s.K)], *k = &in["k"][at(t, s.H, h, s.K)],
+                   *g = &in["g"][at(t, s.HV, hv, s.K)];
       const double* d_o = &in["cotangents/o"][at(t, s.HV, hv, s.V)];
-      double *dq = &out["grads/q"][at(t, s.H, h, s.K)], *dk = &out["grads/k"][at(t, s.H, h, s.K)], *dg = &out["grads/g"][at(t, s.HV, hv, s.K)];
+      double *dq = &out["grads/q"][at(t, s.H, h, s.K)], *dk = &out["grads/k"][at(t, s.H, h, s.K)],
+             *dg = &out["grads/g"][at(t, s.HV, hv, s.K)];
       Real du(V);
       for (std::size_t i = 0; i < K; ++i)
         for (std::size_t j = 0; j < V; ++j) {
@@ -108,7 +121,8 @@ struct Head {
           du[j] += L[i * V + j] * k[i];
         }
       for (std::size_t j = 0; j < V; ++j) {
-        out["grads/beta"][s.headwise ? at(t, s.HV, hv, s.V) + j : at(t, s.HV, hv, 1)] += errors[i_t][j] * du[j];
+        out["grads/beta"][s.headwise ? at(t, s.HV, hv, s.V) + j : at(t, s.HV, hv, 1)] +=
+            errors[i_t][j] * du[j];
         out["grads/v"][at(t, s.HV, hv, s.V) + j] = beta(t, j) * du[j];
       }
       for (std::size_t i = 0; i < K; ++i)
@@ -120,7 +134,9 @@ struct Head {
         }
     }
     for (std::size_t k = 0; s.h0 && k < K; ++k)
-      for (std::size_t v = 0; v < V; ++v) out["grads/initial_state"][state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))] = L[k * V + v];
+      for (std::size_t v = 0; v < V; ++v)
+        out["grads/initial_state"]
+           [state_at(static_cast<std::int64_t>(k), static_cast<std::int64_t>(v))] = L[k * V + v];
   }
   double beta(std::int64_t t, std::size_t j) const {
     return in["beta"][s.headwise ? at(t, s.HV, hv, s.V) + j : at(t, s.HV, hv, 1)];
@@ -138,8 +154,10 @@ void normalise(Real& x, std::size_t K) {
 void normalise_grad(const Real& raw, Real& dy, std::size_t K) {
   for (std::size_t r = 0; r < raw.size(); r += K) {
     double sum = 1e-6, dot = 0;
-    for (std::size_t d = 0; d < K; ++d) sum += raw[r + d] * raw[r + d], dot += raw[r + d] * dy[r + d];
-    for (std::size_t d = 0; d < K; ++d) dy[r + d] = dy[r + d] / std::sqrt(sum) - raw[r + d] * dot / (sum * std::sqrt(sum));
+    for (std::size_t d = 0; d < K; ++d)
+      sum += raw[r + d] * raw[r + d], dot += raw[r + d] * dy[r + d];
+    for (std::size_t d = 0; d < K; ++d)
+      dy[r + d] = dy[r + d] / std::sqrt(sum) - raw[r + d] * dot / (sum * std::sqrt(sum));
   }
 }
 
@@ -149,7 +167,8 @@ struct GatePlace {
   std::size_t head, channel;
 };
 GatePlace gate_place(const Setup& s, const Tables& in, std::size_t i) {
-  const auto K = static_cast<std::size_t>(s.K), head = i / K % static_cast<std::size_t>(s.HV), channel = i % K;
+  const auto K = static_cast<std::size_t>(s.K), head = i / K % static_cast<std::size_t>(s.HV),
+             channel = i % K;
   const double z = in.at("g_raw")[i] + (s.bias ? in.at("dt_bias")[head * K + channel] : 0);
   return {z, s.has_A ? std::exp(in.at("A_log")[head]) : 1, head, channel};
 }
@@ -169,17 +188,22 @@ Case make_case(std::string_view sizes, Dtype dtype, std::string_view options) {
 
 std::vector<TensorSpec> input_specs(const Case& c) {
   const Setup s = setup_of(c);
-  const Dim b{"B", s.B}, t{"T", s.T}, h{"H", s.H}, hv{"HV", s.HV}, k{"K", s.K}, v{"V", s.V}, n{"N", s.N};
-  const std::vector<Dim> state = s.v_first ? std::vector<Dim>{n, hv, v, k} : std::vector<Dim>{n, hv, k, v};
+  const Dim b{"B", s.B}, t{"T", s.T}, h{"H", s.H}, hv{"HV", s.HV}, k{"K", s.K}, v{"V", s.V},
+      n{"N", s.N};
+  const std::vector<Dim> state =
+      s.v_first ? std::vector<Dim>{n, hv, v, k} : std::vector<Dim>{n, hv, k, v};
   std::vector<TensorSpec> list;
-  const auto add = [&](const char* name, Dtype dtype, std::vector<Dim> dims) { list.push_back({.name = name, .dtype = dtype, .dims = std::move(dims)}); };
+  const auto add = [&](const char* name, Dtype dtype, std::vector<Dim> dims) {
+    list.push_back({.name = name, .dtype = dtype, .dims = std::move(dims)});
+  };
   add("q", c.dtype, {b, t, h, k});
   add("k", c.dtype, {b, t, h, k});
   add("v", c.dtype, {b, t, hv, v});
   add(s.gate == "given" ? "g" : "g_raw", s.gate == "given" ? Dtype::F32 : c.dtype, {b, t, hv, k});
   if (s.has_A) add("A_log", Dtype::F32, {hv});
   if (s.bias) add("dt_bias", Dtype::F32, {hv, k});
-  add(s.beta == "given" ? "beta" : "beta_logit", c.dtype, s.headwise ? std::vector<Dim>{b, t, hv, v} : std::vector<Dim>{b, t, hv});
+  add(s.beta == "given" ? "beta" : "beta_logit", c.dtype,
+      s.headwise ? std::vector<Dim>{b, t, hv, v} : std::vector<Dim>{b, t, hv});
   if (s.h0) add("initial_state", Dtype::F32, state);
   if (s.packed) add("cu_seqlens", Dtype::I64, {{"N", s.N + 1}});
   add("cotangents/o", c.dtype, {b, t, hv, v});
@@ -191,12 +215,16 @@ std::vector<TensorSpec> output_specs(const Case& c, Direction direction) {
   const Setup s = setup_of(c);
   std::vector<TensorSpec> list;
   const std::vector<TensorSpec> inputs = input_specs(c);
-  const auto find = [&](std::string_view name) { return *std::find_if(inputs.begin(), inputs.end(), [&](const TensorSpec& x) { return x.name == name; }); };
+  const auto find = [&](std::string_view name) {
+    return *std::find_if(inputs.begin(), inputs.end(),
+                         [&](const TensorSpec& x) { return x.name == name; });
+  };
   if (direction == Direction::Forward) {
     TensorSpec o = find("v"), state = o;
     o.name = "o";
     state.name = "final_state", state.dtype = Dtype::F32;
-    state.dims = {{"N", s.N}, {"HV", s.HV}, {"K", s.v_first ? s.V : s.K}, {"V", s.v_first ? s.K : s.V}};
+    state.dims = {
+        {"N", s.N}, {"HV", s.HV}, {"K", s.v_first ? s.V : s.K}, {"V", s.v_first ? s.K : s.V}};
     return {o, state};
   }
   for (const TensorSpec& in : inputs) {
@@ -217,12 +245,20 @@ Tensors make_inputs(const Case& c, const InputFill& fill, std::uint64_t seed) {
     Real x(static_cast<std::size_t>(elements(spec.dims)));
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double normal = random.normal(), uniform = random.uniform();
-      if (spec.name == "k") x[i] = fill.correlation * common[i % common.size()] + (1 - fill.correlation) * normal;
-      else if (spec.name == "g") x[i] = random.uniform() < fill.closed ? -1000 : fill.gate * (1 + fill.gate_spread * (2 * uniform - 1));
-      else if (spec.name == "beta") x[i] = uniform;
-      else if (spec.name == "A_log") x[i] = uniform;
-      else if (spec.name == "cu_seqlens") x[i] = static_cast<double>(s.starts[i]);
-      else x[i] = normal;
+      if (spec.name == "k")
+        x[i] = fill.correlation * common[i % common.size()] + (1 - fill.correlation) * normal;
+      else if (spec.name == "g")
+        x[i] = random.uniform() < fill.closed
+                   ? -1000
+                   : fill.gate * (1 + fill.gate_spread * (2 * uniform - 1));
+      else if (spec.name == "beta")
+        x[i] = uniform;
+      else if (spec.name == "A_log")
+        x[i] = uniform;
+      else if (spec.name == "cu_seqlens")
+        x[i] = static_cast<double>(s.starts[i]);
+      else
+        x[i] = normal;
     }
     if (spec.name == "k" && !s.l2norm) normalise(x, common.size());
     if (spec.name == "q" && !s.l2norm) normalise(x, common.size());
@@ -236,7 +272,8 @@ Tables model(const Case& c, const Tensors& inputs) {
   Tables in, out;
   for (const Tensor& t : inputs.list()) in[t.spec.name] = t.widened();
   for (const Direction direction : {Direction::Forward, Direction::Backward})
-    for (const TensorSpec& spec : output_specs(c, direction)) out[spec.name].assign(static_cast<std::size_t>(elements(spec.dims)), 0);
+    for (const TensorSpec& spec : output_specs(c, direction))
+      out[spec.name].assign(static_cast<std::size_t>(elements(spec.dims)), 0);
   const Real raw_q = in["q"], raw_k = in["k"];
   const auto K = static_cast<std::size_t>(s.K);
   if (s.l2norm) normalise(in["q"], K), normalise(in["k"], K);
@@ -246,7 +283,8 @@ Tables model(const Case& c, const Tensors& inputs) {
     out["grads/beta"].assign(in["beta"].size(), 0);
   }
   if (s.gate != "given") {
-    for (std::size_t i = 0; i < in["g_raw"].size(); ++i) in["g"].push_back(gate_value(s, gate_place(s, in, i)));
+    for (std::size_t i = 0; i < in["g_raw"].size(); ++i)
+      in["g"].push_back(gate_value(s, gate_place(s, in, i)));
     out["grads/g"].assign(in["g"].size(), 0);
   }
   for (std::int64_t n = 0; n < s.N; ++n)
@@ -287,17 +325,25 @@ Tensors launch(const KernelDef& kernel, const Case& c, const Tensors& inputs, co
     return list;
   };
   std::vector<Tensor> in = inputs.list(), saved;
-  for (const TensorSpec& spec : kernel.saved && run.gradients ? kernel.saved(c, run.options) : std::vector<TensorSpec>{}) saved.push_back(poisoned(spec));
+  for (const TensorSpec& spec :
+       kernel.saved&& run.gradients ? kernel.saved(c, run.options) : std::vector<TensorSpec>{})
+    saved.push_back(poisoned(spec));
   const std::vector<TensorView> in_views = views(in), saved_views = views(saved);
   for (const Direction direction : {Direction::Forward, Direction::Backward}) {
     if (direction == Direction::Backward && !run.gradients) continue;
     std::vector<Tensor> out;
     for (const TensorSpec& spec : output_specs(c, direction)) out.push_back(poisoned(spec));
-    std::vector<std::byte> workspace(kernel.workspace ? kernel.workspace(c, run.options, direction) : 0, std::byte{0xff});
+    std::vector<std::byte> workspace(
+        kernel.workspace ? kernel.workspace(c, run.options, direction) : 0, std::byte{0xff});
     const std::vector<TensorView> out_views = views(out);
-    (direction == Direction::Forward ? kernel.forward : kernel.backward)(
-        {.problem = c, .options = run.options, .inputs = in_views, .outputs = out_views, .saved = saved_views,
-         .workspace = workspace, .threads = run.threads, .fault = run.fault});
+    (direction == Direction::Forward ? kernel.forward : kernel.backward)({.problem = c,
+                                                                          .options = run.options,
+                                                                          .inputs = in_views,
+                                                                          .outputs = out_views,
+                                                                          .saved = saved_views,
+                                                                          .workspace = workspace,
+                                                                          .threads = run.threads,
+                                                                          .fault = run.fault});
     for (Tensor& t : out) results.add(std::move(t));
   }
   return results;

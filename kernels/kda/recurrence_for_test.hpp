@@ -1,5 +1,6 @@
-// For the tests of the KDA kernels: inputs, launches, and the recurrence token by token in f64 (kda.md §1, §2, §3), written
-// apart from the references so that the kernels' tests need only the kernels.
+// For the tests of the KDA kernels: inputs, launches, and the recurrence token by token in f64
+// (kda.md §1, §2, §3), written apart from the references so that the kernels' tests need only the
+// kernels.
 #pragma once
 
 #include <map>

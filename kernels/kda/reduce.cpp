@@ -1,5 +1,5 @@
-// Sums over value heads and over sequences, in their order, and what lies between the operands of the recurrence and the
-// tensors of the caller: the factor on q and the L2 norm.
+// Sums over value heads and over sequences, in their order, and what lies between the operands of
+// the recurrence and the tensors of the caller: the factor on q and the L2 norm.
 #include <cmath>
 #include <cstring>
 
@@ -44,14 +44,17 @@ void finish_query_key(const Problem& p, const QueryKeyRows& r) {
 
 void reduce_groups(const Problem& p, const PartialSums& sums) {
   constexpr std::int64_t kRows = 32;
-  const std::int64_t ld = leading(p.K), cols = pad(p.K), blocks = (p.used_tokens() + kRows - 1) / kRows;
+  const std::int64_t ld = leading(p.K), cols = pad(p.K),
+                     blocks = (p.used_tokens() + kRows - 1) / kRows;
   const Micro& m = *p.micro;
   for_each_item(p.threads, blocks * p.H, [&] {
     return [&, scratch = Scratch(4 * kRows * ld + kRows)](std::int64_t item) mutable {
-      const std::int64_t token = item / p.H * kRows, head = item % p.H, left = p.used_tokens() - token;
+      const std::int64_t token = item / p.H * kRows, head = item % p.H,
+                         left = p.used_tokens() - token;
       const std::int64_t rows = left < kRows ? left : kRows;
       scratch.restart();
-      float *dq = scratch.take(kRows * ld), *dk = scratch.take(kRows * ld), *other = scratch.take(kRows * ld);
+      float *dq = scratch.take(kRows * ld), *dk = scratch.take(kRows * ld),
+            *other = scratch.take(kRows * ld);
       const auto sum = [&](const float* partial, float* to) {
         for (std::int64_t g = 0; g < p.group(); ++g) {
           const Stored from = p.rows(partial, false, token, head * p.group() + g, p.HV, p.K);
@@ -62,7 +65,13 @@ void reduce_groups(const Problem& p, const PartialSums& sums) {
       sum(sums.dq, dq);
       sum(sums.dk, dk);
       float* raw = scratch.take(kRows * ld);
-      finish_query_key(p, {.token = token, .qk_head = head, .rows = rows, .ld = ld, .dq = dq, .dk = dk, .raw = raw,
+      finish_query_key(p, {.token = token,
+                           .qk_head = head,
+                           .rows = rows,
+                           .ld = ld,
+                           .dq = dq,
+                           .dk = dk,
+                           .raw = raw,
                            .rstd = scratch.take(kRows)});
     };
   });

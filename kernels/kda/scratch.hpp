@@ -1,4 +1,5 @@
-// Scratch memory of one worker, 64-byte aligned. It starts as NaN, so that a row that nobody wrote shows in the results.
+// Scratch memory of one worker, 64-byte aligned. It starts as NaN, so that a row that nobody wrote
+// shows in the results.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@ class Scratch {
  public:
   explicit Scratch(std::int64_t floats)
       : size_(floats),
-        data_(static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(floats + 16) / 16 * 64))) {
+        data_(static_cast<float*>(
+            std::aligned_alloc(64, static_cast<std::size_t>(floats + 16) / 16 * 64))) {
     if (!data_) throw std::bad_alloc();
     std::fill_n(data_.get(), size_, std::numeric_limits<float>::quiet_NaN());
   }

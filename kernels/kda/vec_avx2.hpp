@@ -1,9 +1,9 @@
-// Sixteen f32 lanes as two registers of AVX2 with FMA. Operations are explained in vec_portable.hpp.
+// Sixteen f32 lanes as two registers of AVX2 with FMA. Operations are explained in
+// vec_portable.hpp.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
+#include <immintrin.h>
 
 namespace parity::kda_kernel::avx2 {
 
@@ -21,7 +21,14 @@ struct Vec {
     _mm256_storeu_ps(p, lo);
     _mm256_storeu_ps(p + 8, hi);
   }
-  static __m256 widen(__m128i x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)); }
+  void stream(float* p) const {  // p on a cache line; visible to others after fence()
+    _mm256_stream_ps(p, lo);
+    _mm256_stream_ps(p + 8, hi);
+  }
+  static void fence() { _mm_sfence(); }
+  static __m256 widen(__m128i x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+  }
   static Vec load_bf16(const std::uint16_t* p) {
     return {widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
             widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
@@ -29,7 +36,8 @@ struct Vec {
   static __m256i narrow(__m256 x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i rounded =
+        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
@@ -39,10 +47,18 @@ struct Vec {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
   }
 
-  friend Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
-  friend Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
-  friend Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
-  friend Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+  friend Vec operator+(Vec a, Vec b) {
+    return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+  }
+  friend Vec operator-(Vec a, Vec b) {
+    return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+  }
+  friend Vec operator*(Vec a, Vec b) {
+    return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+  }
+  friend Vec operator/(Vec a, Vec b) {
+    return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+  }
   static Vec fma(Vec a, Vec b, Vec c) {
     return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
   }
@@ -60,7 +76,8 @@ struct Vec {
     const __m256i all = _mm256_cvtps_epi32(n);
     const __m256i half = _mm256_srai_epi32(all, 1);
     const auto power = [](__m256i e) {
-      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
+      return _mm256_castsi256_ps(
+          _mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
     };
     return _mm256_mul_ps(_mm256_mul_ps(x, power(half)), power(_mm256_sub_epi32(all, half)));
   }
@@ -71,7 +88,8 @@ struct Vec {
             _mm256_blendv_ps(b.hi, a.hi, _mm256_cmp_ps(x.hi, zero, _CMP_GE_OQ))};
   }
   static Vec sums(const Vec* rows) {
-    // After the first step a row is eight lanes; pair rows 4 apart into [A0 A1 | B0 B1] halves, then fold within them.
+    // After the first step a row is eight lanes; pair rows 4 apart into [A0 A1 | B0 B1] halves,
+    // then fold within them.
     const auto fold = [&](int i) { return _mm256_add_ps(rows[i].lo, rows[i].hi); };
     const auto pair = [&](int i) {
       const __m256 a = fold(i), b = fold(i + 4);
@@ -86,8 +104,8 @@ struct Vec {
     };
     return {eight(0), eight(8)};
   }
-  static void transpose8(__m256& r0, __m256& r1, __m256& r2, __m256& r3, __m256& r4, __m256& r5, __m256& r6,
-                         __m256& r7) {
+  static void transpose8(__m256& r0, __m256& r1, __m256& r2, __m256& r3, __m256& r4, __m256& r5,
+                         __m256& r6, __m256& r7) {
     const __m256 a0 = _mm256_unpacklo_ps(r0, r1), a1 = _mm256_unpackhi_ps(r0, r1);
     const __m256 a2 = _mm256_unpacklo_ps(r2, r3), a3 = _mm256_unpackhi_ps(r2, r3);
     const __m256 a4 = _mm256_unpacklo_ps(r4, r5), a5 = _mm256_unpackhi_ps(r4, r5);

@@ -8,8 +8,9 @@
 namespace parity::kda_kernel::portable {
 
 struct Vec {
-  static constexpr unsigned kRows = 4, kCols = 1;  // register tile of a product, in rows and vectors
-  static constexpr unsigned kStrips = 1;           // vectors of channels that a leaf keeps in registers
+  static constexpr unsigned kRows = 4,
+                            kCols = 1;    // register tile of a product, in rows and vectors
+  static constexpr unsigned kStrips = 1;  // vectors of channels that a leaf keeps in registers
   float x[16];
 
   template <class F>
@@ -27,6 +28,10 @@ struct Vec {
     return r;
   }
   void store(float* p) const { std::memcpy(p, x, sizeof x); }
+  void stream(float* p) const {  // p on a cache line; visible to others after fence()
+    store(p);
+  }
+  static void fence() {}
   static Vec load_bf16(const std::uint16_t* p) {
     return map([&](int i) {
       const std::uint32_t bits = std::uint32_t{p[i]} << 16;
@@ -39,8 +44,10 @@ struct Vec {
     for (int i = 0; i < 16; ++i) {
       std::uint32_t bits;
       std::memcpy(&bits, &x[i], sizeof bits);
-      if ((bits & 0x7fffffffu) > 0x7f800000u) bits |= 0x00400000u;  // NaN stays NaN, quiet
-      else bits += 0x7fffu + (bits >> 16 & 1u);
+      if ((bits & 0x7fffffffu) > 0x7f800000u)
+        bits |= 0x00400000u;  // NaN stays NaN, quiet
+      else
+        bits += 0x7fffu + (bits >> 16 & 1u);
       p[i] = static_cast<std::uint16_t>(bits >> 16);
     }
   }
@@ -75,13 +82,16 @@ struct Vec {
   }
   // x 2^n for integral |n| <= 254: two exact factors, so that a subnormal result is rounded once.
   static Vec scale(Vec x, Vec n) {
-    return map([&](int i) { return std::isnan(n.x[i]) ? x.x[i] : std::ldexp(x.x[i], static_cast<int>(n.x[i])); });
+    return map([&](int i) {
+      return std::isnan(n.x[i]) ? x.x[i] : std::ldexp(x.x[i], static_cast<int>(n.x[i]));
+    });
   }
   // a where x >= 0, else b (b for a NaN)
   static Vec where_positive(Vec x, Vec a, Vec b) {
     return map([&](int i) { return x.x[i] >= 0 ? a.x[i] : b.x[i]; });
   }
-  // Lane j of the result is the sum of the lanes of rows[j]: lanes l and l + 8 first, then l + 4, l + 2, l + 1.
+  // Lane j of the result is the sum of the lanes of rows[j]: lanes l and l + 8 first, then l + 4, l
+  // + 2, l + 1.
   static Vec sums(const Vec* rows) {
     return map([&](int j) {
       float t[16];
