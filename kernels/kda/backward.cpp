@@ -83,7 +83,14 @@ class BackwardWorker {
     each_pair(n);
     update_state(n);
     if (p.fault != Fault::None) spoil_gradients(c, d_scores_, through_, dq_, dk_, dg_);
-    store(n);
+    store_gradients(c, sums_,
+                    {.dq = dq_,
+                     .dk = dk_,
+                     .dg = dg_,
+                     .minus_de = cotangents_ + n * c.ldv,
+                     .d_beta = d_beta_,
+                     .scratch = xy_,
+                     .gate_sums = gate_sums_});
   }
 
   void look_ahead(const Place& at) {
@@ -324,70 +331,6 @@ class BackwardWorker {
                .start = Start::ScaleRows,
                .row_scale = decay,
                .ahead = &ahead_});
-  }
-
-  void store(std::int64_t n) {
-    float* dv = cotangents_ + n * c.ldv;  // -de
-    m.scale(dv, -1.0f, c.ldv, n, c.Vp);
-    m.store(dv, c.ldv, n, p.V, stored(p.dv, p.bf16, p.V));
-    store_query_key(n);
-    store_beta(n);
-    store_gate(n);
-  }
-
-  void store_query_key(std::int64_t n) {
-    if (p.group() > 1) {
-      m.store(dq_, c.ldk, n, p.K, stored(sums_.dq, false, p.K));
-      m.store(dk_, c.ldk, n, p.K, stored(sums_.dk, false, p.K));
-      return;
-    }
-    finish_query_key(p, {.token = c.place.token,
-                         .qk_head = c.place.hv,
-                         .rows = n,
-                         .ld = c.ldk,
-                         .dq = dq_,
-                         .dk = dk_,
-                         .raw = xy_,
-                         .rstd = c.rstd_q});
-  }
-
-  void store_beta(std::int64_t n) {
-    if (p.headwise) return m.store(d_beta_, c.ldv, n, p.V, stored(p.d_beta, p.d_beta_bf16, p.V));
-    if (p.is(Fault::BetaGradientWithoutKey) ||
-        (p.is(Fault::NoGateBranchSkipsKeyTerms) && p.gate == GateKind::Given))
-      beta_gradient_without_key(c, cotangents_ + n * c.ldv, c.ldv, d_beta_);
-    const auto column = [&](const void* data, bool narrow) {
-      return p.rows(data, narrow, c.place.token, c.place.hv, p.HV, 1);
-    };
-    const auto put = [&](const float* x, const Stored& to) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        Stored one = to;
-        one.data = static_cast<const std::byte*>(to.data) + i * to.stride * (to.bf16 ? 2 : 4);
-        m.store(x + i, 0, 1, 1, one);
-      }
-    };
-    if (p.d_beta) put(d_beta_, column(p.d_beta, p.d_beta_bf16));
-    if (!p.d_logit) return;
-    for (std::int64_t i = 0; i < n; ++i) d_beta_[i] *= c.beta_slope[i];
-    put(d_beta_, column(p.d_logit, p.bf16));
-  }
-
-  void store_gate(std::int64_t n) {
-    if (p.dg) m.store(dg_, c.ldk, n, p.K, stored(p.dg, false, p.K));
-    if (p.gate == GateKind::Given) return;
-    float* raw = xy_;
-    m.load(stored(p.gate_in, p.bf16, p.K), n, p.K, raw, c.ldk);
-    std::memset(gate_sums_, 0, sizeof(float) * static_cast<std::size_t>(2 * c.Kp));
-    m.gate_grad({.gate = c.gate(),
-                 .rows = n,
-                 .ld = c.ldk,
-                 .cols = c.Kp,
-                 .x = raw,
-                 .dg = dg_,
-                 .d_bias = gate_sums_,
-                 .d_coefficient = gate_sums_ + c.Kp});
-    if (p.is(Fault::BiasSummedInBf16)) bias_sum_in_bf16(c, dg_, gate_sums_);
-    m.store(dg_, c.ldk, n, p.K, stored(p.d_raw, p.bf16, p.K));
   }
 
   const Problem& p;

@@ -17,6 +17,16 @@ struct PartialSums {
 };
 PartialSums partial_sums(const Shape&, std::byte* workspace);
 
+// Gradients of the operands of one chunk, overwritten on their way to the tensors.
+struct GradientRows {
+  float *dq = nullptr, *dk = nullptr, *dg = nullptr;
+  float* minus_de = nullptr;
+  float* d_beta = nullptr;     // one value a row, or rows of V (headwise)
+  float* scratch = nullptr;    // C x ld of K
+  float* gate_sums = nullptr;  // 2 x K padded: sums of the chunk for dt_bias and A_log
+};
+void store_gradients(const Chunk&, const PartialSums&, const GradientRows&);
+
 // From gradients of the normalised, scaled operands to those of the tensors; rows of `qk_head` from
 // `token` on.
 struct QueryKeyRows {
