@@ -220,6 +220,8 @@ CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Kn
     set_error(record, "harness", fmt::format("{} ({}:{})", e.what(), e.file, e.line));
   } catch (const std::exception& e) {
     set_error(record, "harness", e.what());
+  } catch (...) {
+    set_error(record, "harness", "something that is no exception was thrown");
   }
   return record;
 }
