@@ -1,7 +1,7 @@
-// Whether this machine has what a kernel needs: instruction sets of the CPU, compute capabilities of the GPUs.
-#include <fmt/format.h>
-
+// Whether this machine has what a kernel needs: instruction sets of the CPU, compute capabilities
+// of the GPUs.
 #include <charconv>
+#include <fmt/format.h>
 
 #include "harness/cuda/device_info.hpp"
 #include "harness/registry.hpp"
@@ -12,8 +12,9 @@ namespace {
 std::string missing_avx2() {
   __builtin_cpu_init();
   // What files named *_avx2.cpp are compiled for.
-  const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-                   __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
+  const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                   __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
+                   __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
   return has ? "" : "needs AVX2 with FMA and F16C, which this CPU has not";
 }
 
@@ -25,7 +26,8 @@ std::string missing_avx512() {
   return missing_avx2();
 }
 
-// "90a", "100": a kernel with the letter runs on exactly that capability; without it on later ones of the same major.
+// "90a", "100": a kernel with the letter runs on exactly that capability; without it on later ones
+// of the same major.
 std::string missing_device(std::string_view sm) {
   const bool exact = sm.ends_with('a') || sm.ends_with('f');
   int number = 0;

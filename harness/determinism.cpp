@@ -1,9 +1,8 @@
 #include "harness/determinism.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 
 #include "harness/guard.hpp"
 
@@ -17,7 +16,9 @@ std::int64_t differing_elements(const Tensor& want, const Tensor& got) {
   if (want.spec.dtype == Dtype::E2M1) {
     std::int64_t count = 0;
     for (std::int64_t i = 0; i < want.elements(); ++i)
-      if (load_code(Dtype::E2M1, want.bytes.data(), i) != load_code(Dtype::E2M1, got.bytes.data(), i)) ++count;
+      if (load_code(Dtype::E2M1, want.bytes.data(), i) !=
+          load_code(Dtype::E2M1, got.bytes.data(), i))
+        ++count;
     return count;
   }
   const std::size_t width = std::max<std::size_t>(1, bytes_for(want.spec.dtype, 1));
@@ -59,13 +60,15 @@ std::vector<BitDifference> bit_differences(const Tensors& want, const Tensors& g
                                place(w.spec, static_cast<std::size_t>(at)))});
   }
   for (const Tensor& g : got.list())
-    if (!want.find(g.spec.name)) all.push_back({g.spec.name, g.elements(), 0, "missing on the other side"});
+    if (!want.find(g.spec.name))
+      all.push_back({g.spec.name, g.elements(), 0, "missing on the other side"});
   return all;
 }
 
 BitCheck check_bits(const Candidate& candidate, const RunRequest& request, int repeats) {
   BitCheck check{.first = candidate.run(request)};
-  const auto compare_with_first = [&](const RunRequest& again, const std::string& when, BitClaim& claim) {
+  const auto compare_with_first = [&](const RunRequest& again, const std::string& when,
+                                      BitClaim& claim) {
     const Observed later = candidate.run(again);
     absorb(check.first, later, when);
     for (BitDifference d : bit_differences(check.first.tensors, later.tensors)) {
@@ -82,14 +85,16 @@ BitCheck check_bits(const Candidate& candidate, const RunRequest& request, int r
     BitClaim threads{.name = "threads"};
     for (const int count : kThreadCounts) {
       RunRequest again{request.problem, request.inputs, request.direction, count, request.expected};
-      if (count != request.threads) compare_with_first(again, fmt::format("{} threads", count), threads);
+      if (count != request.threads)
+        compare_with_first(again, fmt::format("{} threads", count), threads);
     }
     check.claims.push_back(std::move(threads));
   }
 
   const OpDef* op = registry().op(request.problem.op);
   if (!op || !candidate.kernel) return check;
-  const RunKernel run_kernel = [&](const Case& problem, const Tensors& inputs, const Options& options, int threads) {
+  const RunKernel run_kernel = [&](const Case& problem, const Tensors& inputs,
+                                   const Options& options, int threads) {
     const Candidate other = candidate_of(*candidate.kernel, options, problem, candidate.fault);
     Observed observed = other.run({problem, inputs, request.direction, threads});
     absorb(check.first, observed, problem.sizes.str());
@@ -102,7 +107,8 @@ BitCheck check_bits(const Candidate& candidate, const RunRequest& request, int r
     if (claim.skipped.empty()) {
       claim.differences =
           invariant.differences(request.problem, request.inputs, candidate.options, run_kernel);
-      for (BitDifference& d : claim.differences) d.detail = fmt::format("{}: {}", claim.name, d.detail);
+      for (BitDifference& d : claim.differences)
+        d.detail = fmt::format("{}: {}", claim.name, d.detail);
     }
     check.claims.push_back(std::move(claim));
   }

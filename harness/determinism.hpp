@@ -1,5 +1,5 @@
-// View 6: what a kernel's contract claims of its bits. Repeats on the same inputs, thread counts, and the op's own
-// invariants ("split", "batch", "chunk", "causal") where the contract names them.
+// View 6: what a kernel's contract claims of its bits. Repeats on the same inputs, thread counts,
+// and the op's own invariants ("split", "batch", "chunk", "causal") where the contract names them.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace parity {
 
 struct BitClaim {
-  std::string name = {};         // "repeat", "threads", "split"
-  bool claimed = true;           // false: looked at all the same, and only reported
-  std::string skipped = {};      // why it does not apply to this case; "" = it was tried
+  std::string name = {};     // "repeat", "threads", "split"
+  bool claimed = true;       // false: looked at all the same, and only reported
+  std::string skipped = {};  // why it does not apply to this case; "" = it was tried
   std::vector<BitDifference> differences = {};
 };
 
@@ -26,7 +26,8 @@ struct BitCheck {
 };
 BitCheck check_bits(const Candidate&, const RunRequest&, int repeats);
 
-// As a view of one tensor: value is the number of differing elements of all claims together, the limit 0.
+// As a view of one tensor: value is the number of differing elements of all claims together, the
+// limit 0.
 ViewResult determinism_view(const std::vector<BitClaim>&, const std::string& tensor);
 
 }  // namespace parity

@@ -1,12 +1,11 @@
 #include "harness/determinism.hpp"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <cstring>
+#include <gtest/gtest.h>
 
-#include "harness/testing/scaled.hpp"
 #include "harness/suite.hpp"
+#include "harness/testing/scaled.hpp"
 #include "harness/walk.hpp"
 
 namespace parity {
@@ -31,7 +30,8 @@ void sees_the_batch(const Launch& l) {
   if (l.problem.sizes["N"] > 3) y(l)[0] *= 1.0f + 0x1p-22f;
 }
 
-CaseRecord judged(void (*forward)(const Launch&), Check check, int repeat, Contract contract = test::scaled_contract()) {
+CaseRecord judged(void (*forward)(const Launch&), Check check, int repeat,
+                  Contract contract = test::scaled_contract()) {
   KernelDef kernel = test::scaled_kernel("test_scaled", "test_scaled.other");
   kernel.forward = forward;
   kernel.contract = std::move(contract);
@@ -61,7 +61,9 @@ TEST(Determinism, ARepeatThatDiffersFails) {
     const CaseRecord r = judged(drifts, check, 2);
     EXPECT_EQ(r.status, "fail");
     EXPECT_EQ(r.view, "determinism");
-    EXPECT_NE(r.reason.find("launch 2: 1 of 35 elements differ, the first at byte 0 (n=0,d=0)"), std::string::npos) << r.reason;
+    EXPECT_NE(r.reason.find("launch 2: 1 of 35 elements differ, the first at byte 0 (n=0,d=0)"),
+              std::string::npos)
+        << r.reason;
   }
 }
 

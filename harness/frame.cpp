@@ -1,9 +1,8 @@
 // Messages between the processes of a suite, over a pipe.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <unistd.h>
 
 #include "harness/failure.hpp"
 #include "harness/process.hpp"
@@ -79,8 +78,10 @@ std::optional<Frame> FrameReader::next() {
   if (rest.size() < sizeof h) throw Failure("something that is no message");
   std::memcpy(&h, rest.data(), sizeof h);
   if (h.magic != kMagic) throw Failure("something that is no message");
-  if (h.kind > static_cast<std::uint32_t>(FrameKind::Skipped) || h.length > kLongest) throw Failure("a damaged message");
-  Frame frame{static_cast<FrameKind>(h.kind), h.index, std::string(rest.substr(sizeof h, h.length))};
+  if (h.kind > static_cast<std::uint32_t>(FrameKind::Skipped) || h.length > kLongest)
+    throw Failure("a damaged message");
+  Frame frame{static_cast<FrameKind>(h.kind), h.index,
+              std::string(rest.substr(sizeof h, h.length))};
   if (checksum(h, frame.payload) != h.checksum) throw Failure("a damaged message");
   at_ += sizeof h + h.length;
   if (at_ == buffer_.size()) buffer_.clear(), at_ = 0;

@@ -1,8 +1,7 @@
 // What the candidates of a subject share: inputs, truth, bases and vacuity, computed once.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
+#include <fmt/format.h>
 #include <utility>
 
 #include "harness/failure.hpp"
@@ -13,7 +12,10 @@ namespace {
 
 class Stopwatch {
  public:
-  double ms() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count(); }
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+        .count();
+  }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -21,21 +23,24 @@ class Stopwatch {
 
 }  // namespace
 
-Groundwork::Groundwork(const Subject& subject, bool gradients) : subject_(subject), gradients_(gradients) {
+Groundwork::Groundwork(const Subject& subject, bool gradients)
+    : subject_(subject), gradients_(gradients) {
   const Stopwatch generating;
   inputs_ = subject.inputs();
   times_.generate = generating.ms();
   if (subject.check == Check::Bitwise) return;  // a kernel is compared with itself
   const Stopwatch reference;
-  expected_ = subject.truth
-                  ? subject.truth(inputs_)
-                  : registry().op_or_throw(subject.problem.op).reference(subject.problem, inputs_, gradients);
+  expected_ = subject.truth ? subject.truth(inputs_)
+                            : registry()
+                                  .op_or_throw(subject.problem.op)
+                                  .reference(subject.problem, inputs_, gradients);
   times_.reference = reference.ms();
 }
 
 Known Groundwork::known(const Contract& contract) {
   Prepared& p = prepared_[contract.key()];
-  const bool wanted = subject_.check != Check::Bitwise && subject_.judge_base && expected_.refused.empty();
+  const bool wanted =
+      subject_.check != Check::Bitwise && subject_.judge_base && expected_.refused.empty();
   if (wanted && !std::exchange(p.done, true)) {
     const OpDef* op = registry().op(subject_.problem.op);
     const Stopwatch watch;
@@ -55,7 +60,11 @@ Known Groundwork::known(const Contract& contract) {
   if (!p.failed.empty()) throw Failure("base at contract " + contract.name + ": " + p.failed);
   Times times = times_;
   times.base = p.ms;
-  return {.inputs = inputs_, .expected = expected_, .base = p.base, .vacuous = p.vacuous, .times = times};
+  return {.inputs = inputs_,
+          .expected = expected_,
+          .base = p.base,
+          .vacuous = p.vacuous,
+          .times = times};
 }
 
 bool wants_gradients(const Subject& subject, std::span<const std::size_t> candidates) {
@@ -65,7 +74,8 @@ bool wants_gradients(const Subject& subject, std::span<const std::size_t> candid
   });
 }
 
-CaseRecord error_record(const Subject& subject, const Candidate& candidate, const Trouble& trouble) {
+CaseRecord error_record(const Subject& subject, const Candidate& candidate,
+                        const Trouble& trouble) {
   CaseRecord record = blank_record(subject, candidate);
   record.status = name(Status::Error);
   record.error_kind = trouble.kind;

@@ -1,10 +1,9 @@
 #include "harness/guard.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fmt/format.h>
 #include <new>
 
 namespace parity {
@@ -34,7 +33,9 @@ std::byte pattern_byte(std::uint64_t pattern, std::size_t offset) {
   return static_cast<std::byte>(pattern >> (8 * (offset % 8)) & 0xFFu);
 }
 
-std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 // Width of one stored element in bytes; 1 where two share a byte.
 std::size_t width(Dtype dtype) { return std::max<std::size_t>(1, bytes_for(dtype, 1)); }
@@ -89,7 +90,9 @@ std::uint64_t canary_pattern(Dtype dtype) {
   }
 }
 
-bool poison_is_unmistakable(Dtype dtype) { return format(dtype).is_float && format(dtype).bits >= 16; }
+bool poison_is_unmistakable(Dtype dtype) {
+  return format(dtype).is_float && format(dtype).bits >= 16;
+}
 
 GuardedBuffer::GuardedBuffer(Dtype dtype, std::size_t bytes)
     : dtype_(dtype),
@@ -145,7 +148,9 @@ Unwritten::Unwritten(const TensorSpec& spec, std::span<const std::byte> after, i
 
 void Unwritten::drop_ignored(std::span<const std::uint8_t> ignore) {
   if (ignore.empty()) return;
-  const auto open = [&](std::size_t element) { return element >= ignore.size() || ignore[element] != 0; };
+  const auto open = [&](std::size_t element) {
+    return element >= ignore.size() || ignore[element] != 0;
+  };
   std::erase_if(suspects_, [&](Suspect& s) {
     if (spec_->dtype != Dtype::E2M1) return open(s.offset / width(spec_->dtype));
     if (open(2 * s.offset)) s.mask &= 0xF0u;
@@ -158,7 +163,8 @@ void Unwritten::narrow(std::span<const std::byte> after, int which) {
   const std::uint64_t pattern = poison_pattern(spec_->dtype, which);
   std::vector<Suspect> left;
   for (Suspect s : suspects_) {
-    const auto different = static_cast<std::uint8_t>(after[s.offset] ^ pattern_byte(pattern, s.offset));
+    const auto different =
+        static_cast<std::uint8_t>(after[s.offset] ^ pattern_byte(pattern, s.offset));
     if (spec_->dtype == Dtype::E2M1) {
       if ((different & 0x0Fu) != 0) s.mask &= 0xF0u;
       if ((different & 0xF0u) != 0) s.mask &= 0x0Fu;
@@ -174,8 +180,8 @@ std::int64_t Unwritten::bytes() const { return static_cast<std::int64_t>(suspect
 
 std::string Unwritten::sentence() const {
   if (suspects_.empty()) return "";
-  return fmt::format("{} '{}': {} {} never written, the first at {}", name(spec_->role), spec_->name,
-                     bytes(), bytes() == 1 ? "byte was" : "bytes were",
+  return fmt::format("{} '{}': {} {} never written, the first at {}", name(spec_->role),
+                     spec_->name, bytes(), bytes() == 1 ? "byte was" : "bytes were",
                      place(*spec_, suspects_.front().offset));
 }
 
@@ -187,7 +193,8 @@ std::ptrdiff_t first_difference(std::span<const std::byte> a, std::span<const st
 }
 
 std::string place(const TensorSpec& spec, std::size_t byte) {
-  const auto element = static_cast<std::int64_t>(spec.dtype == Dtype::E2M1 ? byte * 2 : byte / width(spec.dtype));
+  const auto element =
+      static_cast<std::int64_t>(spec.dtype == Dtype::E2M1 ? byte * 2 : byte / width(spec.dtype));
   const std::string where = element < elements(spec.dims) ? letters(spec.dims, element) : "";
   return where.empty() ? fmt::format("byte {}", byte) : fmt::format("byte {} ({})", byte, where);
 }

@@ -1,12 +1,14 @@
 // The memory that a kernel is given: 64-byte aligned, 256 bytes of canary on both sides.
 //
-// Canaries hold NaN in the tensor's own format, so that a read past the end shows in the result, and a bit pattern that
-// differs from the poison of outputs, so that copying poison past the end is seen too.
+// Canaries hold NaN in the tensor's own format, so that a read past the end shows in the result,
+// and a bit pattern that differs from the poison of outputs, so that copying poison past the end is
+// seen too.
 //
-// Poison is what outputs, saved tensors and workspace hold before a launch. Formats of 16 bits and more have a NaN whose
-// payload no computation makes by itself: an element that still holds it was never written (or was only added to). The
-// narrow formats and integers have no such pattern: there a byte was never written if it holds the poison after each of
-// several launches with different poisons.
+// Poison is what outputs, saved tensors and workspace hold before a launch. Formats of 16 bits and
+// more have a NaN whose payload no computation makes by itself: an element that still holds it was
+// never written (or was only added to). The narrow formats and integers have no such pattern: there
+// a byte was never written if it holds the poison after each of several launches with different
+// poisons.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +40,8 @@ class GuardedBuffer {
   std::span<const std::byte> payload() const { return {memory_.get() + kCanaryBytes, bytes_}; }
   void poison(int which);
   void repair_canaries();
-  // "" while both canaries are whole; else where the nearest broken byte lies: "byte 3 past the end (offset 67 of 64)".
+  // "" while both canaries are whole; else where the nearest broken byte lies: "byte 3 past the end
+  // (offset 67 of 64)".
   std::string broken_canary() const;
 
  private:
@@ -60,7 +63,8 @@ class Unwritten {
   void narrow(std::span<const std::byte> after, int which);
   bool empty() const { return suspects_.empty(); }
   std::int64_t bytes() const;
-  std::string sentence() const;  // "output 'o': 128 bytes were never written, the first at byte 256 (t=3,d=0)"
+  std::string sentence()
+      const;  // "output 'o': 128 bytes were never written, the first at byte 256 (t=3,d=0)"
 
  private:
   struct Suspect {

@@ -1,17 +1,17 @@
 #include "harness/guard.hpp"
 
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <gtest/gtest.h>
 
 namespace parity {
 namespace {
 
-constexpr Dtype kAll[] = {Dtype::F64,  Dtype::F32,  Dtype::TF32, Dtype::BF16, Dtype::F16, Dtype::E4M3,
-                          Dtype::E5M2, Dtype::E8M0, Dtype::E3M2, Dtype::E2M3, Dtype::E2M1, Dtype::I64,
-                          Dtype::I32,  Dtype::I16,  Dtype::I8,   Dtype::U8,   Dtype::Bool};
+constexpr Dtype kAll[] = {Dtype::F64,  Dtype::F32,  Dtype::TF32, Dtype::BF16, Dtype::F16,
+                          Dtype::E4M3, Dtype::E5M2, Dtype::E8M0, Dtype::E3M2, Dtype::E2M3,
+                          Dtype::E2M1, Dtype::I64,  Dtype::I32,  Dtype::I16,  Dtype::I8,
+                          Dtype::U8,   Dtype::Bool};
 
 TensorSpec spec_of(Dtype dtype, std::int64_t n) {
   return {.name = "o", .role = Role::Output, .dtype = dtype, .dims = {{"N", n}}};
@@ -26,7 +26,8 @@ TEST(Guard, PayloadIsAlignedAndPoisonedToItsLastByte) {
       for (int which = 0; which < kPoisons; ++which) {
         buffer.poison(which);
         EXPECT_EQ(buffer.broken_canary(), "") << name(dtype);
-        EXPECT_EQ(Unwritten(spec_of(dtype, n), buffer.payload(), which).bytes(), static_cast<std::int64_t>(bytes))
+        EXPECT_EQ(Unwritten(spec_of(dtype, n), buffer.payload(), which).bytes(),
+                  static_cast<std::int64_t>(bytes))
             << name(dtype) << " x" << n;
       }
     }

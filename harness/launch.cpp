@@ -1,12 +1,11 @@
 // Tensors -> Observed: one kernel, forward and backward, in guarded memory.
 #include "harness/launch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cfenv>
 #include <chrono>
 #include <cstring>
+#include <fmt/format.h>
 
 #include "harness/failure.hpp"
 #include "harness/guard.hpp"
@@ -25,11 +24,13 @@ struct GuardedTensor {
 
 class Arena {
  public:
-  Arena(const KernelDef& kernel, const Options& options, std::string_view fault, const RunRequest& request)
+  Arena(const KernelDef& kernel, const Options& options, std::string_view fault,
+        const RunRequest& request)
       : kernel_(kernel), options_(options), fault_(fault), request_(request) {
     const OpDef& op = registry().op_or_throw(request.problem.op);
     backward_ = request.direction != Direction::Forward;
-    if (backward_ && !kernel.backward) throw Failure(fmt::format("{} has no backward", kernel.name));
+    if (backward_ && !kernel.backward)
+      throw Failure(fmt::format("{} has no backward", kernel.name));
     // A backward without saved tensors does not need its forward.
     forward_ = request.direction != Direction::Backward || kernel.saved != nullptr;
     for (const Tensor& t : request.inputs.list()) inputs_.emplace_back(t.spec);
@@ -38,7 +39,8 @@ class Arena {
       if (gradient ? backward_ : forward_) (gradient ? gradients_ : outputs_).emplace_back(spec);
     }
     if (kernel.saved)
-      for (TensorSpec& spec : kernel.saved(request.problem, options)) saved_.emplace_back(std::move(spec));
+      for (TensorSpec& spec : kernel.saved(request.problem, options))
+        saved_.emplace_back(std::move(spec));
     restore_inputs();
   }
 
@@ -49,9 +51,11 @@ class Arena {
       for (const GuardedTensor& t : *list) {
         if (!answers(t.spec.role, request_.direction)) continue;  // the forward of a backward
         observed.tensors.add({t.spec, {t.buffer.payload().begin(), t.buffer.payload().end()}});
-        const ExpectedTensor* expected = request_.expected ? request_.expected->find(t.spec.name) : nullptr;
+        const ExpectedTensor* expected =
+            request_.expected ? request_.expected->find(t.spec.name) : nullptr;
         unwritten_.emplace_back(t.spec, t.buffer.payload(), 0,
-                                expected ? std::span<const std::uint8_t>(expected->ignore) : std::span<const std::uint8_t>());
+                                expected ? std::span<const std::uint8_t>(expected->ignore)
+                                         : std::span<const std::uint8_t>());
         tracked_.push_back(&t);
       }
     for (int which = 1; which < kPoisons && ambiguous(); ++which) {
@@ -102,8 +106,9 @@ class Arena {
     for (std::size_t i = 0; i < saved_.size(); ++i)
       if (const auto at = first_difference(before[i], saved_[i].buffer.payload()); at >= 0) {
         observed.saved_unchanged = false;
-        observed.complaints.push_back(fmt::format("backward changed saved tensor '{}' at {}", saved_[i].spec.name,
-                                                  place(saved_[i].spec, static_cast<std::size_t>(at))));
+        observed.complaints.push_back(
+            fmt::format("backward changed saved tensor '{}' at {}", saved_[i].spec.name,
+                        place(saved_[i].spec, static_cast<std::size_t>(at))));
       }
   }
 
@@ -111,10 +116,14 @@ class Arena {
     const bool backward = direction == Direction::Backward;
     std::vector<TensorView> in, out, save;
     for (GuardedTensor& t : inputs_)
-      if (backward || t.spec.role != Role::Cotangent) in.push_back({&t.spec, t.buffer.payload().data()});
-    for (GuardedTensor& t : backward ? gradients_ : outputs_) out.push_back({&t.spec, t.buffer.payload().data()});
+      if (backward || t.spec.role != Role::Cotangent)
+        in.push_back({&t.spec, t.buffer.payload().data()});
+    for (GuardedTensor& t : backward ? gradients_ : outputs_)
+      out.push_back({&t.spec, t.buffer.payload().data()});
     for (GuardedTensor& t : saved_) save.push_back({&t.spec, t.buffer.payload().data()});
-    GuardedBuffer workspace(Dtype::F32, kernel_.workspace ? kernel_.workspace(request_.problem, options_, direction) : 0);
+    GuardedBuffer workspace(
+        Dtype::F32,
+        kernel_.workspace ? kernel_.workspace(request_.problem, options_, direction) : 0);
     workspace.poison(0);
     const Launch arguments{.problem = request_.problem,
                            .options = options_,
@@ -134,14 +143,16 @@ class Arena {
     } catch (const std::exception& e) {
       throw LaunchError(fmt::format("the kernel's {} threw: {}", name(direction), e.what()));
     } catch (...) {
-      throw LaunchError(fmt::format("the kernel's {} threw something that is no exception", name(direction)));
+      throw LaunchError(
+          fmt::format("the kernel's {} threw something that is no exception", name(direction)));
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     std::fesetenv(&environment);
     observed.kernel_ms += took.count();
     if (const std::string broken = workspace.broken_canary(); !broken.empty()) {
       observed.canaries_whole = false;
-      observed.complaints.push_back(fmt::format("{} wrote outside its workspace: {}", name(direction), broken));
+      observed.complaints.push_back(
+          fmt::format("{} wrote outside its workspace: {}", name(direction), broken));
     }
   }
 
@@ -151,16 +162,19 @@ class Arena {
       for (GuardedTensor& t : *list)
         if (const std::string broken = t.buffer.broken_canary(); !broken.empty()) {
           observed.canaries_whole = false;
-          observed.complaints.push_back(fmt::format("{} wrote outside {}: {}", direction, t.called(), broken));
+          observed.complaints.push_back(
+              fmt::format("{} wrote outside {}: {}", direction, t.called(), broken));
           t.buffer.repair_canaries();
         }
     bool changed = false;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const auto at = first_difference(request_.inputs.list()[i].bytes, inputs_[i].buffer.payload());
+      const auto at =
+          first_difference(request_.inputs.list()[i].bytes, inputs_[i].buffer.payload());
       if (at < 0) continue;
       changed = true;
-      observed.complaints.push_back(fmt::format("{} changed {} at {}", direction, inputs_[i].called(),
-                                                place(inputs_[i].spec, static_cast<std::size_t>(at))));
+      observed.complaints.push_back(
+          fmt::format("{} changed {} at {}", direction, inputs_[i].called(),
+                      place(inputs_[i].spec, static_cast<std::size_t>(at))));
     }
     if (!changed) return;
     observed.inputs_unchanged = false;
@@ -190,7 +204,8 @@ std::string why_not(const KernelDef& kernel, const Options& options, const Case&
 
 }  // namespace
 
-Candidate candidate_of(const KernelDef& kernel, const Options& options, const Case& problem, std::string_view fault) {
+Candidate candidate_of(const KernelDef& kernel, const Options& options, const Case& problem,
+                       std::string_view fault) {
   Candidate c{.name = std::string(kernel.name),
               .options = options,
               .contract = kernel.contract,

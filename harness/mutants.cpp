@@ -1,8 +1,7 @@
 #include "harness/mutants.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <set>
 
@@ -30,7 +29,8 @@ std::map<std::string, std::string> kept_names(const Registry& registry) {
 std::vector<Mutant> mutants_of(const Registry& registry) {
   const std::map<std::string, std::string> kept = kept_names(registry);
   std::map<std::string, Mutant> by_id;
-  const auto add = [&](const std::string& place, std::string_view op, const FaultDef& f, Mutant mutant) {
+  const auto add = [&](const std::string& place, std::string_view op, const FaultDef& f,
+                       Mutant mutant) {
     const std::string id(f.id);
     const auto other = kept.find(id);
     MutantRecord& r = mutant.record;
@@ -48,9 +48,11 @@ std::vector<Mutant> mutants_of(const Registry& registry) {
   };
   for (const KernelDef& kernel : registry.kernels)
     for (const FaultDef& f : kernel.faults)
-      add(std::string(kernel.name), kernel.op, f, {.kernel = &kernel, .op = registry.op(kernel.op)});
+      add(std::string(kernel.name), kernel.op, f,
+          {.kernel = &kernel, .op = registry.op(kernel.op)});
   for (const OpDef& op : registry.ops)
-    for (const FaultDef& f : op.faults) add(fmt::format("{}.base", op.name), op.name, f, {.op = &op});
+    for (const FaultDef& f : op.faults)
+      add(fmt::format("{}.base", op.name), op.name, f, {.op = &op});
   for (const ChainDef& chain : registry.chains)
     for (const FaultDef& f : chain.faults) add(std::string(chain.name), "", f, {.chain = &chain});
   // A chain belongs to the op whose cases name it.

@@ -1,13 +1,13 @@
-// Proof that the gate can fail: the faults of the catalogue through the same cases and bounds, and sound variants beside
-// them, which must not fail. Truth, base and floor of a case are computed once, by its child, for all of them.
-#include <sys/mman.h>
-
+// Proof that the gate can fail: the faults of the catalogue through the same cases and bounds, and
+// sound variants beside them, which must not fail. Truth, base and floor of a case are computed
+// once, by its child, for all of them.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <set>
+#include <sys/mman.h>
 
 #include "harness/failure.hpp"
 #include "harness/mutants.hpp"
@@ -21,7 +21,8 @@ class SharedCounters {
  public:
   explicit SharedCounters(std::size_t n) : size_(n * sizeof(Counter)) {
     if (size_ == 0) return;
-    void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw Failure("no shared memory for the kill table");
     counters_ = static_cast<Counter*>(memory);
   }
@@ -54,7 +55,9 @@ double margin_of(const CaseRecord& r) {
     for (const ViewResult& v : t.views) {
       if (v.ok || v.view != r.view) continue;
       found = true;
-      const double ratio = v.limit > 0 && !std::isnan(v.value) ? v.value / v.limit : std::numeric_limits<double>::infinity();
+      const double ratio = v.limit > 0 && !std::isnan(v.value)
+                               ? v.value / v.limit
+                               : std::numeric_limits<double>::infinity();
       margin = std::max(margin, ratio);
     }
   return found ? margin : std::numeric_limits<double>::infinity();
@@ -62,8 +65,9 @@ double margin_of(const CaseRecord& r) {
 
 bool selected(const Mutant& m, const std::string& glob) {
   const MutantRecord& r = m.record;
-  return glob_match(glob, r.id) || glob_match(glob, r.fault) || (!r.alias.empty() && glob_match(glob, r.alias)) ||
-         glob_match(glob, r.op) || (m.kernel && glob_match(glob, m.kernel->name));
+  return glob_match(glob, r.id) || glob_match(glob, r.fault) ||
+         (!r.alias.empty() && glob_match(glob, r.alias)) || glob_match(glob, r.op) ||
+         (m.kernel && glob_match(glob, m.kernel->name));
 }
 
 class KillTable {
@@ -84,7 +88,9 @@ class KillTable {
     suite.finished.clear();
     SuiteHooks hooks;
     hooks.wanted = [this](std::size_t s, std::size_t c) { return wanted(s, c); };
-    hooks.finished = [this](std::size_t s, std::size_t c, const CaseRecord& r) { finished(s, c, r); };
+    hooks.finished = [this](std::size_t s, std::size_t c, const CaseRecord& r) {
+      finished(s, c, r);
+    };
     hooks.arrived = [this](std::size_t s, std::size_t c, const CaseRecord& r) { arrived(s, c, r); };
     hooks.next = [this](std::span<const std::size_t> waiting) { return next(waiting); };
     run_suite(plan_.subjects, suite, hooks, {}, progress);
@@ -133,7 +139,8 @@ class KillTable {
   }
   void arrived_clean(const CaseRecord& r) {
     const bool failed = r.status == name(Status::Fail);
-    if (r.status == name(Status::Error)) report_.exit = worse_exit(report_.exit, r.error_kind == "harness" ? 2 : 3);
+    if (r.status == name(Status::Error))
+      report_.exit = worse_exit(report_.exit, r.error_kind == "harness" ? 2 : 3);
     if (r.check == name(Check::Bitwise) || (r.status != name(Status::Pass) && !failed)) return;
     ++report_.summary.clean;
     if (!failed) return;
@@ -141,11 +148,13 @@ class KillTable {
     report_.false_alarm_ids.push_back(r.id + ": " + r.reason);
   }
 
-  // Cases whose fill has killed most per visit come first; a fill that was not tried yet before all of them.
+  // Cases whose fill has killed most per visit come first; a fill that was not tried yet before all
+  // of them.
   std::size_t next(std::span<const std::size_t> waiting) {
     const auto promise = [&](std::size_t s) {
       const Kills& k = fills_[fill_of(plan_.subjects[s])];
-      return k.visits == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(k.kills) / k.visits;
+      return k.visits == 0 ? std::numeric_limits<double>::infinity()
+                           : static_cast<double>(k.kills) / k.visits;
     };
     const std::size_t best = *std::ranges::max_element(waiting, {}, promise);
     ++fills_[fill_of(plan_.subjects[best])].visits;
@@ -156,19 +165,21 @@ class KillTable {
     for (std::size_t m = 0; m < mutants_.size(); ++m) {
       MutantRecord& r = mutants_[m].record;
       if (r.status.empty()) {
-        const bool no_machine = tried_[m] == 0 && !plan_.never[m].empty() && plan_.never[m] != kNoCase;
+        const bool no_machine =
+            tried_[m] == 0 && !plan_.never[m].empty() && plan_.never[m] != kNoCase;
         r.status = no_machine ? "unsupported" : "survived";
-        r.reason = tried_[m] > 0 ? "passed all " + std::to_string(tried_[m]) + " tries"
+        r.reason = tried_[m] > 0            ? "passed all " + std::to_string(tried_[m]) + " tries"
                    : plan_.never[m].empty() ? "its clean twin passes in no case of this lane"
                                             : plan_.never[m];
       }
-      ++(r.status == "killed" ? report_.summary.killed
+      ++(r.status == "killed"     ? report_.summary.killed
          : r.status == "survived" ? report_.summary.survived
                                   : report_.summary.unsupported);
       report_.mutants.push_back(r);
     }
     const MutationSummary& sum = report_.summary;
-    const bool proven = sum.killed > 0 && sum.survived == 0 && sum.false_alarms == 0 && sum.clean >= options_.clean_minimum;
+    const bool proven = sum.killed > 0 && sum.survived == 0 && sum.false_alarms == 0 &&
+                        sum.clean >= options_.clean_minimum;
     report_.exit = worse_exit(report_.exit, proven ? 0 : 4);
     std::ranges::sort(report_.false_alarm_ids);
     return report_;
@@ -190,7 +201,8 @@ MutationReport mutate(const MutateOptions& given, const ShowProgress& progress) 
   MutateOptions options = given;
   std::vector<Mutant> mutants = mutants_of(registry());
   std::vector<Case> cases = expand(registry(), options.lane);
-  // Sharded runs and drift have mutants of their own; recordings and goldens have no kernel to switch.
+  // Sharded runs and drift have mutants of their own; recordings and goldens have no kernel to
+  // switch.
   std::erase_if(cases, [](const Case& c) {
     return c.check != Check::Parity && c.check != Check::Exact && c.check != Check::Bitwise;
   });

@@ -1,7 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
+#include <gtest/gtest.h>
 #include <set>
 
 #include "harness/mutants.hpp"
@@ -25,7 +24,8 @@ const MutantRecord& record(const MutationReport& report, const std::string& id) 
 
 TEST(Mutants, AFaultKnownByTwoNamesKeepsTheFirstCatalogue) {
   std::set<std::string> ids;
-  for (const MutantRecord& m : all_mutants(registry())) EXPECT_TRUE(ids.insert(m.id).second) << m.id;
+  for (const MutantRecord& m : all_mutants(registry()))
+    EXPECT_TRUE(ids.insert(m.id).second) << m.id;
   EXPECT_TRUE(ids.contains("test_scaled.plain!A-TST1"));
   EXPECT_FALSE(ids.contains("test_scaled.plain!F-901"));
   for (const Mutant& m : mutants_of(registry()))
@@ -43,8 +43,8 @@ TEST(Mutate, SoundGateKillsEveryMutantAndAlarmsOnNothingSound) {
   EXPECT_EQ(report.summary.unsupported, 1);
   EXPECT_EQ(report.summary.false_alarms, 0) << report.false_alarm_ids.front();
   EXPECT_GE(report.summary.clean, 100);
-  for (const char* id : {"test_scaled.plain!A-TST1", "test_scaled.plain!P-last", "test_scaled.base!P-half",
-                         "test_scaled.base!P-sign"}) {
+  for (const char* id : {"test_scaled.plain!A-TST1", "test_scaled.plain!P-last",
+                         "test_scaled.base!P-half", "test_scaled.base!P-sign"}) {
     const MutantRecord& m = record(report, id);
     EXPECT_EQ(m.status, "killed") << id;
     EXPECT_EQ(m.view, "bound") << id;
@@ -85,7 +85,8 @@ TEST(Mutate, ThePlanHoldsAsManyCleanVariantsAsAreAskedFor) {
   options.clean_minimum_per_op = options.clean_minimum = 250;
   const MutationPlan plan = plan_mutation(registry(), mutants, {c}, options);
   ASSERT_EQ(plan.slots.size(), 1u);
-  const auto clean = std::ranges::count_if(plan.slots[0], [](const MutationPlan::Slot& s) { return s.clean; });
+  const auto clean =
+      std::ranges::count_if(plan.slots[0], [](const MutationPlan::Slot& s) { return s.clean; });
   EXPECT_GE(clean, 250);
   std::set<std::string> variants;
   for (std::size_t i = 0; i < plan.slots[0].size(); ++i) {
@@ -100,7 +101,8 @@ TEST(Mutate, WhereTheCleanTwinFailsNothingIsKilled) {
   const MutationReport report = mutate(only("test_broken"));
   EXPECT_EQ(report.exit, 4);
   EXPECT_EQ(record(report, "test_broken.plain!P-last").status, "survived");
-  EXPECT_EQ(record(report, "test_broken.plain!P-last").reason, "its clean twin passes in no case of this lane");
+  EXPECT_EQ(record(report, "test_broken.plain!P-last").reason,
+            "its clean twin passes in no case of this lane");
   EXPECT_EQ(report.summary.false_alarms, 8);  // of a kernel that is believed sound, one a case
   EXPECT_EQ(report.false_alarm_ids.size(), 8u);
 }
@@ -111,7 +113,8 @@ TEST(Mutate, TheCleanTwinIsJudgedBeforeItsMutant) {
                 .op = registry().op("test_scaled")};
   const Case c = test::scaled_case("test_scaled", "N5,D7");
   const MutationPlan plan = plan_mutation(registry(), {mutant}, {c}, only("*"));
-  const auto slot = std::ranges::find_if(plan.slots.at(0), [](const MutationPlan::Slot& s) { return !s.clean; });
+  const auto slot =
+      std::ranges::find_if(plan.slots.at(0), [](const MutationPlan::Slot& s) { return !s.clean; });
   ASSERT_NE(slot, plan.slots[0].end());
   EXPECT_TRUE(plan.slots[0][slot->twin].clean);
   EXPECT_LT(slot->twin, static_cast<std::size_t>(slot - plan.slots[0].begin()));

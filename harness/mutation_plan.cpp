@@ -1,7 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <map>
 #include <set>
 
@@ -13,13 +12,15 @@ namespace {
 
 using Slot = MutationPlan::Slot;
 
-// Contracts at which the base of a case is asked for: those of the kernels that take it, else the op's own.
+// Contracts at which the base of a case is asked for: those of the kernels that take it, else the
+// op's own.
 std::vector<Contract> contracts_of(const Registry& registry, const OpDef& op, const Case& problem) {
   std::map<std::string, Contract> by_key;
   for (const KernelDef& kernel : registry.kernels) {
     if (kernel.op != op.name || !kernel.environment.empty()) continue;
     if (problem.set && !glob_match(problem.set->kernels, kernel.name)) continue;
-    if (std::ranges::find(kernel.contract.dtypes, problem.dtype) == kernel.contract.dtypes.end()) continue;
+    if (std::ranges::find(kernel.contract.dtypes, problem.dtype) == kernel.contract.dtypes.end())
+      continue;
     const Options options = kernel.variants.empty() ? Options{} : kernel.variants.front().options;
     if (kernel.refuses && !kernel.refuses(problem, options).empty()) continue;
     Contract contract = kernel.contract;
@@ -38,7 +39,8 @@ bool judged(const Case& c) { return c.check == Check::Parity || c.check == Check
 struct Builder {
   Subject subject;
   std::vector<Slot> slots = {};
-  std::map<std::string, std::size_t> clean = {};  // candidates by name and options, bases by contract
+  std::map<std::string, std::size_t> clean =
+      {};  // candidates by name and options, bases by contract
 
   std::size_t add_clean(Candidate c, const std::string& key) {
     const auto known = clean.find(key);
@@ -52,7 +54,8 @@ struct Builder {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const Candidate& other = subject.candidates[i];
       // A chain's mutant and its op's are the same candidate here.
-      if (!slots[i].clean && slots[i].twin == twin && other.name == c.name && other.fault == c.fault)
+      if (!slots[i].clean && slots[i].twin == twin && other.name == c.name &&
+          other.fault == c.fault)
         return slots[i].mutants.push_back(mutant);
     }
     subject.candidates.push_back(std::move(c));
@@ -62,7 +65,8 @@ struct Builder {
 
 class Planner {
  public:
-  Planner(const Registry& registry, const std::vector<Mutant>& mutants, const MutateOptions& options)
+  Planner(const Registry& registry, const std::vector<Mutant>& mutants,
+          const MutateOptions& options)
       : registry_(registry), mutants_(mutants), options_(options) {}
 
   MutationPlan plan(const std::vector<Case>& cases) {
@@ -77,8 +81,8 @@ class Planner {
     plan.never.assign(mutants_.size(), std::string(kNoCase));
     for (const Case& c : cases) {
       const std::int64_t wanted =
-          std::max(options_.clean_minimum_per_op,
-                   (options_.clean_minimum + std::ssize(ops) - 1) / std::max<std::int64_t>(1, std::ssize(ops)));
+          std::max(options_.clean_minimum_per_op, (options_.clean_minimum + std::ssize(ops) - 1) /
+                                                      std::max<std::int64_t>(1, std::ssize(ops)));
       const std::int64_t count = bases[c.op];
       add(plan, c, count > 0 ? (wanted + count - 1) / count : 0);
     }
@@ -118,7 +122,8 @@ class Planner {
     }
   }
 
-  void add_bases(MutationPlan& plan, Builder& b, const Case& c, const OpDef& op, std::int64_t held_out) {
+  void add_bases(MutationPlan& plan, Builder& b, const Case& c, const OpDef& op,
+                 std::int64_t held_out) {
     for (const Contract& contract : contracts_of(registry_, op, c)) {
       std::optional<std::size_t> twin;
       for (std::size_t m = 0; m < mutants_.size(); ++m) {
@@ -132,7 +137,8 @@ class Planner {
       // Variants that the noise floor has not seen.
       for (std::int64_t v = 1; v <= held_out; ++v) {
         const int variation = kVariants + static_cast<int>(v);
-        b.add_clean(base_candidate(op, contract, "", variation), fmt::format("{} {}", contract.key(), variation));
+        b.add_clean(base_candidate(op, contract, "", variation),
+                    fmt::format("{} {}", contract.key(), variation));
       }
     }
   }
@@ -144,8 +150,8 @@ class Planner {
 
 }  // namespace
 
-MutationPlan plan_mutation(const Registry& registry, const std::vector<Mutant>& mutants, const std::vector<Case>& cases,
-                           const MutateOptions& options) {
+MutationPlan plan_mutation(const Registry& registry, const std::vector<Mutant>& mutants,
+                           const std::vector<Case>& cases, const MutateOptions& options) {
   return Planner(registry, mutants, options).plan(cases);
 }
 

@@ -1,27 +1,28 @@
 #include "harness/process.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fstream>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <thread>
+#include <unistd.h>
 
 #include "harness/failure.hpp"
 
 namespace parity {
 namespace {
 
-[[noreturn]] void fail(const char* what) { throw Failure(fmt::format("{}: {}", what, std::strerror(errno))); }
+[[noreturn]] void fail(const char* what) {
+  throw Failure(fmt::format("{}: {}", what, std::strerror(errno)));
+}
 
 constexpr bool kSanitized =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -70,7 +71,8 @@ Deadline after_seconds(double seconds) {
 }
 
 int poll_ms(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
@@ -86,7 +88,8 @@ Ending reap(pid_t pid) {
 std::optional<Ending> reap_until(pid_t pid, Deadline deadline) {
   Ending ending;
   rusage usage{};
-  for (std::chrono::microseconds pause(20);; pause = std::min(pause * 2, std::chrono::microseconds(5000))) {
+  for (std::chrono::microseconds pause(20);;
+       pause = std::min(pause * 2, std::chrono::microseconds(5000))) {
     const pid_t ended = ::wait4(pid, &ending.status, WNOHANG, &usage);
     if (ended == pid) break;
     if (ended < 0 && errno != EINTR) fail("wait4");
@@ -105,16 +108,19 @@ Ending kill_and_reap(pid_t pid) {
 
 Trouble explain(const Ending& ending, std::int64_t memory_limit) {
   if (WIFEXITED(ending.status))
-    return {"crash", fmt::format("exited with code {} before it had finished", WEXITSTATUS(ending.status))};
+    return {"crash",
+            fmt::format("exited with code {} before it had finished", WEXITSTATUS(ending.status))};
   const int signal = WTERMSIG(ending.status);
   if (signal == SIGKILL)
     return {"memory", "killed by SIGKILL, which is what the system does when memory runs out"};
   // An allocation that failed and was written to all the same.
   if ((signal == SIGSEGV || signal == SIGABRT) && memory_limit > 0 &&
       static_cast<double>(ending.max_rss_bytes) > 0.9 * static_cast<double>(memory_limit))
-    return {"memory", fmt::format("killed by {} at {} MiB resident", signal_name(signal), ending.max_rss_bytes >> 20)};
+    return {"memory", fmt::format("killed by {} at {} MiB resident", signal_name(signal),
+                                  ending.max_rss_bytes >> 20)};
   const std::string_view known = signal_name(signal);
-  return {"crash", known.empty() ? fmt::format("killed by signal {}", signal) : fmt::format("killed by {}", known)};
+  return {"crash", known.empty() ? fmt::format("killed by signal {}", signal)
+                                 : fmt::format("killed by {}", known)};
 }
 
 std::vector<pid_t> children() {
@@ -138,14 +144,16 @@ void kill_children(std::span<const pid_t> except) {
 
 bool has_ended(pid_t pid) {
   siginfo_t info{};
-  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid;
 }
 
 bool become_child(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) return false;
   ::setpgid(0, 0);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGALRM}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGALRM})
+    ::signal(signal, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -161,10 +169,12 @@ void limit_memory(std::int64_t more_bytes) {
   const auto bytes = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + more_bytes);
   rlimit limit{};
   ::getrlimit(RLIMIT_AS, &limit);
-  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) return;  // the user's own is tighter
+  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
+    return;  // the user's own is tighter
   limit.rlim_cur = bytes;
   ::setrlimit(RLIMIT_AS, &limit);
-  std::ofstream("/proc/self/oom_score_adj") << 1000;  // if memory runs out all the same, take this process
+  std::ofstream("/proc/self/oom_score_adj")
+      << 1000;  // if memory runs out all the same, take this process
 }
 
 void quiet_stdio() {

@@ -1,7 +1,6 @@
-// Processes of a suite: pipes with framed messages, limits, endings. Linux; nothing here knows what a case is.
+// Processes of a suite: pipes with framed messages, limits, endings. Linux; nothing here knows what
+// a case is.
 #pragma once
-
-#include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <utility>
 #include <vector>
 
@@ -36,7 +36,8 @@ struct Pipe {
 };
 Pipe make_pipe();  // close-on-exec
 
-// What a child says. A frame is a magic word, its kind, an index, a length, a checksum and the payload.
+// What a child says. A frame is a magic word, its kind, an index, a length, a checksum and the
+// payload.
 enum class FrameKind : std::uint8_t {
   Hello,        // payload: the pid, in decimal
   Truth,        // inputs and truth are being computed
@@ -75,8 +76,8 @@ struct Ending {
   int status = 0;  // of waitpid
   std::int64_t max_rss_bytes = 0;
 };
-Ending reap(pid_t pid);           // waits
-Ending kill_and_reap(pid_t pid);  // with its process group
+Ending reap(pid_t pid);                                 // waits
+Ending kill_and_reap(pid_t pid);                        // with its process group
 std::optional<Ending> reap_until(pid_t pid, Deadline);  // nothing where it still lives then
 
 struct Trouble {
@@ -91,8 +92,8 @@ std::vector<pid_t> children();
 void kill_children(std::span<const pid_t> except = {});
 bool has_ended(pid_t pid);  // a child that is not reaped yet
 
-// First steps of a forked child: dies with its parent, leads a process group of its own, default signals, no core file.
-// Returns false where the parent is already gone.
+// First steps of a forked child: dies with its parent, leads a process group of its own, default
+// signals, no core file. Returns false where the parent is already gone.
 bool become_child(pid_t parent);
 void limit_memory(std::int64_t more_bytes);  // address space beyond what is mapped now; <= 0: none
 void quiet_stdio();                          // stdin is empty, stdout goes to stderr

@@ -1,10 +1,8 @@
 #include "harness/process.hpp"
 
 #include <gtest/gtest.h>
-
-#include <unistd.h>
-
 #include <random>
+#include <unistd.h>
 
 #include "harness/failure.hpp"
 #include "harness/registry.hpp"
@@ -22,7 +20,8 @@ std::string framed(const Frame& frame) {
 }
 
 TEST(Frames, ArriveInAnyPieces) {
-  const std::string two = framed({FrameKind::Record, 7, std::string(1000, 'r')}) + framed({FrameKind::Skipped, 8});
+  const std::string two =
+      framed({FrameKind::Record, 7, std::string(1000, 'r')}) + framed({FrameKind::Skipped, 8});
   for (const std::size_t piece : {1u, 7u, 40u, 5000u}) {
     FrameReader reader;
     std::vector<Frame> frames;

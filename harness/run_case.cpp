@@ -1,8 +1,7 @@
 // The walk of one candidate: launch, compare, judge, record.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
+#include <fmt/format.h>
 #include <set>
 
 #include "harness/determinism.hpp"
@@ -62,7 +61,8 @@ TensorRecord blank_tensor(const Tensor& t) {
 }
 
 // Check `bitwise`: no truth is needed, the kernel is compared with itself.
-void walk_bits(CaseRecord& record, const Candidate& candidate, const RunRequest& request, int repeat) {
+void walk_bits(CaseRecord& record, const Candidate& candidate, const RunRequest& request,
+               int repeat) {
   const BitCheck check = check_bits(candidate, request, repeat);
   record.time_ms.kernel = check.first.kernel_ms;
   account(record, check.first);
@@ -82,20 +82,22 @@ void walk_bits(CaseRecord& record, const Candidate& candidate, const RunRequest&
     set_status(record, Status::Unsupported, "the contract claims no determinism and no invariance");
 }
 
-void compare_all(CaseRecord& record, const Subject& subject, const Candidate& candidate, const Known& known,
-                 const Observed& observed, Direction direction, const std::vector<BitClaim>& claims,
-                 const WalkOptions& walk) {
+void compare_all(CaseRecord& record, const Subject& subject, const Candidate& candidate,
+                 const Known& known, const Observed& observed, Direction direction,
+                 const std::vector<BitClaim>& claims, const WalkOptions& walk) {
   for (const ExpectedTensor& expected : known.expected.tensors) {
     if (!answers(expected.spec.role, direction)) continue;
     const Tensor* got = observed.tensors.find(expected.spec.name);
     if (!got) {
       if (!candidate.stored)
-        record.accounting.complaints.push_back(fmt::format("'{}' was not produced", expected.spec.name));
+        record.accounting.complaints.push_back(
+            fmt::format("'{}' was not produced", expected.spec.name));
       continue;
     }
     if (got->elements() != elements(expected.spec.dims)) {
-      record.accounting.complaints.push_back(fmt::format("'{}' has {} elements where the truth has {}", expected.spec.name,
-                                                         got->elements(), elements(expected.spec.dims)));
+      record.accounting.complaints.push_back(
+          fmt::format("'{}' has {} elements where the truth has {}", expected.spec.name,
+                      got->elements(), elements(expected.spec.dims)));
       continue;
     }
     const Bound bound = subject.bound
@@ -115,18 +117,23 @@ void compare_all(CaseRecord& record, const Subject& subject, const Candidate& ca
   }
   for (const Tensor& t : observed.tensors.list())
     if (!known.expected.find(t.spec.name))
-      record.accounting.complaints.push_back(fmt::format("'{}' has no truth to compare it with", t.spec.name));
+      record.accounting.complaints.push_back(
+          fmt::format("'{}' has no truth to compare it with", t.spec.name));
 }
 
 // One side or both refuse these inputs (a golden may record that its source did).
-bool refusals(CaseRecord& record, const Subject& subject, const Expected& expected, const Observed& observed) {
+bool refusals(CaseRecord& record, const Subject& subject, const Expected& expected,
+              const Observed& observed) {
   if (expected.refused.empty() && observed.refused.empty()) return false;
   if (subject.check != Check::Golden && !expected.refused.empty())
-    set_status(record, Status::Unsupported, "the reference refuses these inputs: " + expected.refused);
+    set_status(record, Status::Unsupported,
+               "the reference refuses these inputs: " + expected.refused);
   else if (expected.refused.empty())
-    set_status(record, Status::Fail, "the candidate refuses what the truth answers: " + observed.refused);
+    set_status(record, Status::Fail,
+               "the candidate refuses what the truth answers: " + observed.refused);
   else if (observed.refused.empty())
-    set_status(record, Status::Fail, "the candidate answers what the truth refuses: " + expected.refused);
+    set_status(record, Status::Fail,
+               "the candidate answers what the truth refuses: " + expected.refused);
   else
     set_status(record, Status::Pass, "both refuse: " + observed.refused);
   if (record.status == name(Status::Fail)) {
@@ -136,8 +143,8 @@ bool refusals(CaseRecord& record, const Subject& subject, const Expected& expect
   return true;
 }
 
-void walk_case(CaseRecord& record, const Subject& subject, const Candidate& candidate, const Known& known,
-               const WalkOptions& walk) {
+void walk_case(CaseRecord& record, const Subject& subject, const Candidate& candidate,
+               const Known& known, const WalkOptions& walk) {
   const auto direction = direction_of(subject, candidate);
   if (!direction) return set_status(record, Status::Unsupported, "forward only");
   if (!candidate.run) throw Failure(candidate.name + " has nothing to run");
@@ -165,14 +172,18 @@ void walk_case(CaseRecord& record, const Subject& subject, const Candidate& cand
   record.time_ms.compare = ms_since(start);
   judge(record);
   if (record.status == name(Status::Pass) && !known.vacuous.empty())
-    set_status(record, Status::Unproven, fmt::format("vacuous: {}", fmt::join(known.vacuous, "; ")));
+    set_status(record, Status::Unproven,
+               fmt::format("vacuous: {}", fmt::join(known.vacuous, "; ")));
 }
 
 std::string repro(const Subject& subject, const Candidate& candidate, const std::string& id) {
-  if (!candidate.fault.empty()) return fmt::format("parity mutate --only '{}!{}'", candidate.name, candidate.fault);
+  if (!candidate.fault.empty())
+    return fmt::format("parity mutate --only '{}!{}'", candidate.name, candidate.fault);
   std::string line = fmt::format("{} '{}'", subject.command, id);
-  if (subject.direction != Direction::Both) line += fmt::format(" --direction {}", name(subject.direction));
-  if (subject.check == Check::Bitwise || subject.check == Check::Sharded || subject.check == Check::Drift)
+  if (subject.direction != Direction::Both)
+    line += fmt::format(" --direction {}", name(subject.direction));
+  if (subject.check == Check::Bitwise || subject.check == Check::Sharded ||
+      subject.check == Check::Drift)
     line += fmt::format(" --check {}", name(subject.check));
   return line;
 }
@@ -200,7 +211,8 @@ CaseRecord blank_record(const Subject& subject, const Candidate& candidate) {
   return r;
 }
 
-CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Known& known, const WalkOptions& walk) {
+CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Known& known,
+                    const WalkOptions& walk) {
   CaseRecord record;
   try {
     record = blank_record(subject, candidate);
@@ -210,7 +222,8 @@ CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Kn
       return record;
     }
     walk_case(record, subject, candidate, known, walk);
-    record.hw_verified = candidate.hw_verified && !candidate.stored && record.status != name(Status::Unsupported);
+    record.hw_verified =
+        candidate.hw_verified && !candidate.stored && record.status != name(Status::Unsupported);
     if (walk.waive && candidate.fault.empty()) apply_waivers(record, registry().waivers, today());
   } catch (const LaunchError& e) {
     set_error(record, "crash", e.what());

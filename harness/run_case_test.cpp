@@ -11,7 +11,8 @@ namespace {
 using test::scaled_case;
 using ::testing::HasSubstr;
 
-CaseRecord walk(const Subject& subject, const Candidate& candidate, const WalkOptions& options = {}) {
+CaseRecord walk(const Subject& subject, const Candidate& candidate,
+                const WalkOptions& options = {}) {
   Groundwork ground(subject, /*gradients=*/true);
   return run_case(subject, candidate, ground.known(candidate.contract), options);
 }
@@ -26,11 +27,15 @@ struct Stored {
     subject.problem.recorded = "file:case";
     subject.command = "parity run --recording file.h5";
     const Tensors in = subject.inputs();
-    for (const ExpectedTensor& t : registry().op_or_throw("test_scaled").reference(subject.problem, in, true).tensors)
+    for (const ExpectedTensor& t :
+         registry().op_or_throw("test_scaled").reference(subject.problem, in, true).tensors)
       observed.tensors.add(make_tensor(t.spec, t.value));
   }
   Candidate candidate() const {
-    Candidate c{.name = "recording.label", .contract = test::scaled_contract(), .hw_verified = true, .stored = true};
+    Candidate c{.name = "recording.label",
+                .contract = test::scaled_contract(),
+                .hw_verified = true,
+                .stored = true};
     c.run = [o = observed](const RunRequest&) { return o; };
     return c;
   }
@@ -67,7 +72,8 @@ TEST(RunCase, BytesThatNobodyComparesAreNoProof) {
   extra.observed.tensors.add(stranger);
   CaseRecord r = extra.walked();
   EXPECT_EQ(r.status, "unproven");
-  EXPECT_THAT(r.accounting.complaints, ::testing::ElementsAre("'stranger' has no truth to compare it with"));
+  EXPECT_THAT(r.accounting.complaints,
+              ::testing::ElementsAre("'stranger' has no truth to compare it with"));
 
   Stored twice;
   twice.observed.tensors.add(twice.observed.tensors.list()[0]);
@@ -80,7 +86,8 @@ TEST(RunCase, BytesThatNobodyComparesAreNoProof) {
   y = make_tensor({.name = "y", .role = Role::Output, .dtype = Dtype::F32, .dims = {{"N", 5}}});
   r = shorter.walked();
   EXPECT_EQ(r.status, "unproven");
-  EXPECT_THAT(r.accounting.complaints, ::testing::ElementsAre("'y' has 5 elements where the truth has 35"));
+  EXPECT_THAT(r.accounting.complaints,
+              ::testing::ElementsAre("'y' has 5 elements where the truth has 35"));
 }
 
 TEST(RunCase, RefusalsMustAgree) {
@@ -159,7 +166,8 @@ TEST(RunCase, ForwardSeesNoCotangents) {
 }
 
 TEST(RunCase, TheBaseIsACandidateLikeAnyOther) {
-  const Case problem = scaled_case("test_scaled", "N64,D33", Dtype::BF16, Check::Parity, {{"codes", "1"}});
+  const Case problem =
+      scaled_case("test_scaled", "N64,D33", Dtype::BF16, Check::Parity, {{"codes", "1"}});
   const OpDef& op = registry().op_or_throw("test_scaled");
   const Subject subject = subject_of(problem, "");
   EXPECT_EQ(walk(subject, base_candidate(op, test::scaled_contract(), "")).status, "pass");

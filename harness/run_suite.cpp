@@ -1,16 +1,15 @@
 // Order, isolation, limits: many subjects through children, records to the sink in order.
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <fmt/format.h>
+#include <memory>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <memory>
 #include <thread>
+#include <unistd.h>
 
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
@@ -20,7 +19,8 @@
 namespace parity {
 namespace {
 
-// SIGINT and SIGTERM arrive as a file descriptor while this lives; children that outlive a wait come to this process.
+// SIGINT and SIGTERM arrive as a file descriptor while this lives; children that outlive a wait
+// come to this process.
 class Signals {
  public:
   Signals() {
@@ -43,7 +43,8 @@ class Signals {
   int fd() const { return fd_.get(); }
   int arrived() const {
     signalfd_siginfo info{};
-    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                                : 0;
   }
 
  private:
@@ -87,14 +88,17 @@ struct Running {
 
 class Suite {
  public:
-  Suite(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks, Ledger& ledger)
+  Suite(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
+        Ledger& ledger)
       : subjects_(subjects), options_(options), hooks_(hooks), ledger_(ledger) {
     const auto cores = std::max(1u, std::thread::hardware_concurrency());
     jobs_ = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : static_cast<int>(cores));
     for (std::size_t i = 0; i < subjects.size(); ++i)
       if (!ledger.todo(i).empty()) waiting_.push_back(i);
-    const std::string library = options.torch_library.empty() ? torch_library_path() : options.torch_library;
-    if (std::ranges::any_of(waiting_, [&](std::size_t i) { return needs_library(i); }) && !library.empty())
+    const std::string library =
+        options.torch_library.empty() ? torch_library_path() : options.torch_library;
+    if (std::ranges::any_of(waiting_, [&](std::size_t i) { return needs_library(i); }) &&
+        !library.empty())
       zygote_ = std::make_unique<Zygote>(subjects, options, hooks, library);
   }
 
@@ -118,7 +122,8 @@ class Suite {
           Running ended = std::move(running_[i]);
           running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
           finish(std::move(ended));
-        } else if (!running_[i].timed_out && std::chrono::steady_clock::now() > running_[i].deadline) {
+        } else if (!running_[i].timed_out &&
+                   std::chrono::steady_clock::now() > running_[i].deadline) {
           running_[i].timed_out = true;
           running_[i].stop();  // its end of the pipe closes, which ends the wait
         }
@@ -140,7 +145,8 @@ class Suite {
     std::erase(waiting_, subject);
     std::vector<std::size_t> todo = ledger_.todo(subject);
     if (!needs_library(subject)) return start(subject, std::move(todo));
-    const std::string trouble = zygote_ ? zygote_->trouble(options_.timeout_s) : "this build has no libparity_torch.so";
+    const std::string trouble =
+        zygote_ ? zygote_->trouble(options_.timeout_s) : "this build has no libparity_torch.so";
     if (!trouble.empty()) {
       for (const std::size_t c : std::vector<std::size_t>(todo)) {
         if (subjects_[subject].candidates[c].environment.empty()) continue;
@@ -190,7 +196,8 @@ class Suite {
   }
 
   void take(Running& r, const Frame& frame) {
-    const double grace = frame.kind == FrameKind::Candidate ? kGrace : 0;  // the child keeps that time itself
+    const double grace =
+        frame.kind == FrameKind::Candidate ? kGrace : 0;  // the child keeps that time itself
     r.deadline = after_seconds(options_.timeout_s + grace);
     switch (frame.kind) {
       case FrameKind::Hello:
@@ -224,9 +231,11 @@ class Suite {
     r.phase = frame.kind;
   }
 
-  void fail(std::size_t subject, const std::vector<std::size_t>& candidates, const Trouble& trouble) {
+  void fail(std::size_t subject, const std::vector<std::size_t>& candidates,
+            const Trouble& trouble) {
     for (const std::size_t c : candidates)
-      ledger_.record(subject, c, error_record(subjects_[subject], subjects_[subject].candidates[c], trouble));
+      ledger_.record(subject, c,
+                     error_record(subjects_[subject], subjects_[subject].candidates[c], trouble));
   }
 
   // What a dead child still owes: the guilty become errors, the others get a new child.
@@ -234,8 +243,10 @@ class Suite {
     const bool timed_out = r.timed_out;
     const std::optional<Ending> ending = r.end();
     if (r.todo.empty()) return;
-    Trouble trouble = ending ? explain(*ending, options_.memory_bytes) : Trouble{"crash", "the child ended before it began"};
-    if (timed_out) trouble = {"timeout", fmt::format("no answer within {:g} s", options_.timeout_s)};
+    Trouble trouble = ending ? explain(*ending, options_.memory_bytes)
+                             : Trouble{"crash", "the child ended before it began"};
+    if (timed_out)
+      trouble = {"timeout", fmt::format("no answer within {:g} s", options_.timeout_s)};
     std::vector<std::size_t> guilty = r.todo;
     if (r.phase == FrameKind::Candidate) {
       guilty = {r.current};
@@ -243,7 +254,8 @@ class Suite {
       trouble.reason = "base: " + trouble.reason;
       const Subject& subject = subjects_[r.subject];
       const std::string key = subject.candidates[r.current].contract.key();
-      std::erase_if(guilty, [&](std::size_t c) { return subject.candidates[c].contract.key() != key; });
+      std::erase_if(guilty,
+                    [&](std::size_t c) { return subject.candidates[c].contract.key() != key; });
     } else if (r.phase == FrameKind::Truth) {
       trouble.reason = "truth: " + trouble.reason;
     }
@@ -265,8 +277,10 @@ class Suite {
 };
 
 // Everything in this process: no limits, no isolation.
-void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks, Ledger& ledger) {
-  const WalkOptions walk{.repeat = options.repeat, .details = options.details, .waive = options.waive};
+void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options,
+              const SuiteHooks& hooks, Ledger& ledger) {
+  const WalkOptions walk{
+      .repeat = options.repeat, .details = options.details, .waive = options.waive};
   for (std::size_t s = 0; s < subjects.size(); ++s) {
     ledger.deliver();
     const Subject& subject = subjects[s];
@@ -298,8 +312,8 @@ void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options,
 
 }  // namespace
 
-SuiteResult run_suite(const std::vector<Subject>& given, const SuiteOptions& options, const SuiteHooks& hooks,
-                      const Sink& sink, const ShowProgress& progress) {
+SuiteResult run_suite(const std::vector<Subject>& given, const SuiteOptions& options,
+                      const SuiteHooks& hooks, const Sink& sink, const ShowProgress& progress) {
   std::vector<Subject> subjects = given;
   if (options.direction != Direction::Both)
     for (Subject& s : subjects) s.direction = options.direction;
@@ -317,8 +331,8 @@ SuiteResult run_suite(const std::vector<Subject>& given, const SuiteOptions& opt
   return result;
 }
 
-SuiteResult run_suite(const std::vector<Subject>& subjects, const SuiteOptions& options, const Sink& sink,
-                      const ShowProgress& progress) {
+SuiteResult run_suite(const std::vector<Subject>& subjects, const SuiteOptions& options,
+                      const Sink& sink, const ShowProgress& progress) {
   return run_suite(subjects, options, SuiteHooks{}, sink, progress);
 }
 

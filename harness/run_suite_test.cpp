@@ -1,16 +1,15 @@
-#include <dirent.h>
-#include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
+#include <dirent.h>
+#include <dlfcn.h>
 #include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <set>
+#include <signal.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "harness/failure.hpp"
 #include "harness/testing/evil.hpp"
@@ -37,7 +36,8 @@ struct Outcome {
 };
 Outcome run(const std::vector<Subject>& subjects, const SuiteOptions& options = quick()) {
   Outcome outcome;
-  outcome.result = run_suite(subjects, options, [&](const CaseRecord& r) { outcome.records.push_back(r); });
+  outcome.result =
+      run_suite(subjects, options, [&](const CaseRecord& r) { outcome.records.push_back(r); });
   return outcome;
 }
 
@@ -77,14 +77,18 @@ class EvilKernels : public ::testing::Test {
     SuiteOptions options = quick();
     options.timeout_s = 3;
     options.jobs = 3;  // those that use up their time do so side by side
-    const Case problem = scaled_case("test_evil", "N5,D7", Dtype::F32, Check::Parity, {{"codes", "1"}});
+    const Case problem =
+        scaled_case("test_evil", "N5,D7", Dtype::F32, Check::Parity, {{"codes", "1"}});
     std::vector<Subject> subjects(3, subject_of(problem));
-    std::erase_if(subjects[0].candidates, sleeps), std::erase_if(subjects[1].candidates, std::not_fn(sleeps));
+    std::erase_if(subjects[0].candidates, sleeps),
+        std::erase_if(subjects[1].candidates, std::not_fn(sleeps));
     subjects[2].candidates = {subjects[1].candidates.back()}, subjects[1].candidates.pop_back();
     outcome_ = new Outcome(run(subjects, options));
   }
   static void TearDownTestSuite() { delete outcome_; }
-  static bool sleeps(const Candidate& c) { return c.name == "test_evil.hangs" || c.name == "test_evil.stops"; }
+  static bool sleeps(const Candidate& c) {
+    return c.name == "test_evil.hangs" || c.name == "test_evil.stops";
+  }
   static const CaseRecord* record_of(const std::string& kernel) {
     for (const CaseRecord& r : outcome_->records)
       if (r.kernel == "test_evil." + kernel) return &r;
@@ -122,11 +126,14 @@ TEST(Suite, ExitSeparatesCrashFromFailure) {
   const Case problem = scaled_case("test_evil", "N5,D7");
   EXPECT_EQ(run({subject_of(problem, "test_evil.crashes")}).result.exit, 3);
   EXPECT_EQ(run({subject_of(problem, "test_evil.wrong")}).result.exit, 1);
-  EXPECT_EQ(run({subject_of(problem, "test_evil.wrong"), subject_of(problem, "test_evil.crashes")}).result.exit, 1);
+  EXPECT_EQ(run({subject_of(problem, "test_evil.wrong"), subject_of(problem, "test_evil.crashes")})
+                .result.exit,
+            1);
   EXPECT_EQ(run({}).result.exit, 4);
   EXPECT_EQ(run({subject_of(problem, "test_evil.no_such")}).result.exit, 4);
   // Named in full, a kernel says why it does not take the dtype; nothing else ran.
-  const Outcome refused = run({subject_of(scaled_case("test_evil", "N5,D7", Dtype::BF16), "test_evil.wrong")});
+  const Outcome refused =
+      run({subject_of(scaled_case("test_evil", "N5,D7", Dtype::BF16), "test_evil.wrong")});
   ASSERT_EQ(refused.records.size(), 1u);
   EXPECT_EQ(refused.records[0].status, "unsupported");
   EXPECT_EQ(refused.records[0].reason, "takes f32, not bf16");
@@ -149,9 +156,10 @@ TEST(Suite, DirectionsNarrowTheWalk) {
 }
 
 TEST(Suite, ResumeSkipsWhatIsFinished) {
-  const std::vector<Subject> subjects = {subject_of(scaled_case("test_scaled", "N5,D7")),
-                                         subject_of(scaled_case("test_scaled", "N64,D33")),
-                                         subject_of(scaled_case("test_scaled", "N5,D7", Dtype::F32, Check::Bitwise))};
+  const std::vector<Subject> subjects = {
+      subject_of(scaled_case("test_scaled", "N5,D7")),
+      subject_of(scaled_case("test_scaled", "N64,D33")),
+      subject_of(scaled_case("test_scaled", "N5,D7", Dtype::F32, Check::Bitwise))};
   const Outcome whole = run(subjects);
   ASSERT_EQ(whole.records.size(), 3u);
   SuiteOptions options = quick();
@@ -173,14 +181,15 @@ TEST(Suite, ATruthThatFailsCostsItsSubjectOnly) {
   SuiteOptions options = quick();
   options.timeout_s = 1;
   options.jobs = 2;
-  const Outcome o = run({with_truth([](const Tensors&) -> Expected { throw Failure("no truth today"); }),
-                         with_truth([](const Tensors&) -> Expected { std::abort(); }),
-                         with_truth([](const Tensors&) -> Expected {
-                           for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
-                         }),
-                         with_truth([](const Tensors&) -> Expected { throw std::bad_alloc(); }),
-                         subject_of(scaled_case("test_scaled", "N5,D7"))},
-                        options);
+  const Outcome o =
+      run({with_truth([](const Tensors&) -> Expected { throw Failure("no truth today"); }),
+           with_truth([](const Tensors&) -> Expected { std::abort(); }),
+           with_truth([](const Tensors&) -> Expected {
+             for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+           }),
+           with_truth([](const Tensors&) -> Expected { throw std::bad_alloc(); }),
+           subject_of(scaled_case("test_scaled", "N5,D7"))},
+          options);
   ASSERT_EQ(o.records.size(), 5u);
   EXPECT_EQ(o.records[0].error_kind, "harness");
   EXPECT_THAT(o.records[0].reason, HasSubstr("no truth today"));
@@ -210,9 +219,10 @@ TEST(Suite, TruthThatLeavesATensorOutIsNoProof) {
 }
 
 TEST(Suite, InThisProcessGivesTheSameRecords) {
-  const std::vector<Subject> subjects = {subject_of(scaled_case("test_scaled", "N5,D7")),
-                                         subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.after_end"),
-                                         subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.throws")};
+  const std::vector<Subject> subjects = {
+      subject_of(scaled_case("test_scaled", "N5,D7")),
+      subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.after_end"),
+      subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.throws")};
   Outcome isolated = run(subjects);
   SuiteOptions options = quick();
   options.isolate = false;
@@ -240,17 +250,21 @@ TEST(Suite, HundredsOfCasesLeakNothing) {
 
 TEST(Suite, ProgressCountsToTheEnd) {
   std::vector<Progress> seen;
-  run_suite({subject_of(scaled_case("test_scaled", "N5,D7")), subject_of(scaled_case("test_scaled", "N64,D33"))}, quick(),
-            [](const CaseRecord&) {}, [&](const Progress& p) { seen.push_back(p); });
+  run_suite(
+      {subject_of(scaled_case("test_scaled", "N5,D7")),
+       subject_of(scaled_case("test_scaled", "N64,D33"))},
+      quick(), [](const CaseRecord&) {}, [&](const Progress& p) { seen.push_back(p); });
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen.back().done, 2);
   EXPECT_EQ(seen.back().total, 2);
 }
 
 TEST(Suite, ASinkThatThrowsEndsTheRunAndItsChildren) {
-  const std::vector<Subject> subjects = {subject_of(scaled_case("test_scaled", "N5,D7")),
-                                         subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.hangs")};
-  EXPECT_THROW(run_suite(subjects, quick(), [](const CaseRecord&) { throw Failure("disk full"); }), Failure);
+  const std::vector<Subject> subjects = {
+      subject_of(scaled_case("test_scaled", "N5,D7")),
+      subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.hangs")};
+  EXPECT_THROW(run_suite(subjects, quick(), [](const CaseRecord&) { throw Failure("disk full"); }),
+               Failure);
   EXPECT_FALSE(has_children());
 }
 
@@ -274,7 +288,8 @@ TEST(Suite, ASignalEndsTheRunAfterWhatIsFinished) {
     char text[256];
     const ssize_t n = read(pipe.read.get(), text, sizeof text);
     ASSERT_GT(n, 0);
-    EXPECT_EQ(std::string(text, static_cast<std::size_t>(n)), "test_scaled/N5,D7/f32/normal/s0@test_scaled.plain");
+    EXPECT_EQ(std::string(text, static_cast<std::size_t>(n)),
+              "test_scaled/N5,D7/f32/normal/s0@test_scaled.plain");
     EXPECT_EQ(read(pipe.read.get(), text, sizeof text), 0);  // nobody is left who could write
   }
 }
@@ -283,15 +298,18 @@ TEST(Suite, AKilledSuiteLeavesNoChildren) {
   Pipe pipe = make_pipe();
   const pid_t pid = fork();
   if (pid == 0) {
-    run_suite({subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.hangs")}, quick(), [](const CaseRecord&) {});
+    run_suite({subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.hangs")}, quick(),
+              [](const CaseRecord&) {});
     _exit(0);
   }
   pipe.write.reset();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // long enough to be hanging; the outcome does not depend on it
+  std::this_thread::sleep_for(std::chrono::milliseconds(
+      300));  // long enough to be hanging; the outcome does not depend on it
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
   char c = 0;
-  EXPECT_EQ(read(pipe.read.get(), &c, 1), 0);  // the end of the pipe: every copy of its other end is closed
+  EXPECT_EQ(read(pipe.read.get(), &c, 1),
+            0);  // the end of the pipe: every copy of its other end is closed
 }
 
 // As the registry of a build lists a kernel of a library that is not loaded: without its functions.
@@ -317,7 +335,8 @@ TEST(Suite, AKernelOfALibraryRunsInAProcessThatHasLoadedIt) {
   const std::size_t before = open_descriptors();
   const Outcome o = run(subjects, options);
   ASSERT_EQ(o.records.size(), 43u);
-  for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(o.records[i].status, "pass") << o.records[i].reason;
+  for (std::size_t i = 0; i < 40; ++i)
+    EXPECT_EQ(o.records[i].status, "pass") << o.records[i].reason;
   EXPECT_EQ(o.records[40].error_kind, "crash") << o.records[40].reason;
   EXPECT_EQ(o.records[41].status, "pass");
   EXPECT_EQ(o.records[42].status, "unsupported");

@@ -1,9 +1,9 @@
-// Where subjects and candidates come from: generated cases with the registered kernels, and the op's own base.
+// Where subjects and candidates come from: generated cases with the registered kernels, and the
+// op's own base.
 #include "harness/source.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "harness/failure.hpp"
 #include "harness/numeric/philox.hpp"
@@ -48,25 +48,30 @@ Subject subject_of(const Case& problem, std::string_view kernel, const Options& 
   Subject subject = without_candidates(problem);
   const KernelDef* found = registry().kernel(kernel);
   if (!found || found->op != problem.op)
-    throw UsageError(fmt::format("op '{}' has no kernel '{}'; `parity list` shows them", problem.op, kernel));
+    throw UsageError(
+        fmt::format("op '{}' has no kernel '{}'; `parity list` shows them", problem.op, kernel));
   subject.candidates.push_back(candidate_of(*found, kernel_options, problem));
   return subject;
 }
 
-Candidate base_candidate(const OpDef& op, const Contract& contract, std::string_view fault, int variation) {
-  Candidate c{.name = fmt::format("{}.base", op.name), .contract = contract, .fault = std::string(fault)};
+Candidate base_candidate(const OpDef& op, const Contract& contract, std::string_view fault,
+                         int variation) {
+  Candidate c{
+      .name = fmt::format("{}.base", op.name), .contract = contract, .fault = std::string(fault)};
   c.options.set("contract", contract.name);
   if (variation > 0) c.options.set("variation", std::to_string(variation));
   c.run = [&op, contract, fault = std::string(fault), variation](const RunRequest& request) {
     const bool gradients = request.direction != Direction::Forward;
-    const Rng draws{.seed = request.problem.seed, .stream = ~std::uint64_t{0}};  // as run_base draws its variants
-    const Evaluation evaluation = op.base({.problem = request.problem,
-                                           .contract = contract,
-                                           .inputs = request.inputs,
-                                           .variation = variation,
-                                           .seed = draws.bits(static_cast<std::uint64_t>(variation)),
-                                           .fault = fault,
-                                           .gradients = gradients});
+    const Rng draws{.seed = request.problem.seed,
+                    .stream = ~std::uint64_t{0}};  // as run_base draws its variants
+    const Evaluation evaluation =
+        op.base({.problem = request.problem,
+                 .contract = contract,
+                 .inputs = request.inputs,
+                 .variation = variation,
+                 .seed = draws.bits(static_cast<std::uint64_t>(variation)),
+                 .fault = fault,
+                 .gradients = gradients});
     Observed observed;
     for (const TensorSpec& spec : op.outputs(request.problem)) {
       if (!answers(spec.role, request.direction)) continue;
@@ -84,14 +89,18 @@ Candidate base_candidate(const OpDef& op, const Contract& contract, std::string_
 
 bool answers(Role role, Direction direction) {
   if (role == Role::Input || role == Role::Cotangent) return false;
-  return direction == Direction::Both || (role == Role::Gradient) == (direction == Direction::Backward);
+  return direction == Direction::Both ||
+         (role == Role::Gradient) == (direction == Direction::Backward);
 }
 
 std::optional<Direction> direction_of(const Subject& subject, const Candidate& candidate) {
-  bool gradients = true;  // of an op that is not registered, or that has no such case, what the source says
-  if (const OpDef* op = registry().op(subject.problem.op); op && op->outputs && candidate.unsupported.empty()) {
+  bool gradients =
+      true;  // of an op that is not registered, or that has no such case, what the source says
+  if (const OpDef* op = registry().op(subject.problem.op);
+      op && op->outputs && candidate.unsupported.empty()) {
     const std::vector<TensorSpec> outputs = op->outputs(subject.problem);
-    gradients = std::ranges::any_of(outputs, [](const TensorSpec& s) { return s.role == Role::Gradient; });
+    gradients =
+        std::ranges::any_of(outputs, [](const TensorSpec& s) { return s.role == Role::Gradient; });
   }
   const bool backward = gradients && candidate.backward;
   if (subject.direction == Direction::Forward) return Direction::Forward;

@@ -1,5 +1,5 @@
-// What enters the walk: a subject is one set of inputs with one truth and the candidates that are judged on it.
-// Generated cases, golden files and recordings differ in nothing but these functions.
+// What enters the walk: a subject is one set of inputs with one truth and the candidates that are
+// judged on it. Generated cases, golden files and recordings differ in nothing but these functions.
 #pragma once
 
 #include <functional>
@@ -15,16 +15,16 @@ namespace parity {
 struct Observed {
   Tensors tensors = {};
   bool inputs_unchanged = true;
-  bool saved_unchanged = true;    // saved tensors, between forward and backward
+  bool saved_unchanged = true;  // saved tensors, between forward and backward
   bool canaries_whole = true;
-  std::int64_t unwritten = 0;     // bytes of outputs that nobody wrote
+  std::int64_t unwritten = 0;                // bytes of outputs that nobody wrote
   std::vector<std::string> complaints = {};  // one sentence each: which tensor, which offset
   double kernel_ms = 0;
-  std::string refused = {};       // the candidate refuses these inputs, and why
+  std::string refused = {};  // the candidate refuses these inputs, and why
 };
 
-// Kernel threads of a launch: fixed, so that no result depends on the machine, and more than one, so that a wrong
-// partition of the work shows everywhere.
+// Kernel threads of a launch: fixed, so that no result depends on the machine, and more than one,
+// so that a wrong partition of the work shows everywhere.
 inline constexpr int kLaunchThreads = 2;
 
 struct RunRequest {
@@ -36,16 +36,16 @@ struct RunRequest {
 };
 
 struct Candidate {
-  std::string name = {};    // "kda.chunked_f32", "recording.fla_0_6_0", "reference"
+  std::string name = {};  // "kda.chunked_f32", "recording.fla_0_6_0", "reference"
   Options options = {};
   Contract contract = {};
   std::string fault = {};        // a mutant: the id of its fault
   bool expect_fail = false;      // known to be damaged
   std::string unsupported = {};  // why it does not take this subject here; "" = it does
   std::string environment = {};
-  bool hw_verified = false;      // its own target executes it in this run
-  bool stored = false;           // nothing is launched: results come from a file
-  bool backward = true;          // false: forward only
+  bool hw_verified = false;           // its own target executes it in this run
+  bool stored = false;                // nothing is launched: results come from a file
+  bool backward = true;               // false: forward only
   const KernelDef* kernel = nullptr;  // that it launches, where there is one
   std::function<Observed(const RunRequest&)> run = {};
 };
@@ -55,24 +55,28 @@ struct Subject {
   Check check = Check::Parity;
   Direction direction = Direction::Both;
   std::function<Tensors()> inputs = {};
-  std::function<Expected(const Tensors& inputs)> truth = {};              // default: the op's reference
+  std::function<Expected(const Tensors& inputs)> truth = {};  // default: the op's reference
   std::function<Bound(const Contract&, const TensorSpec&)> bound = {};  // default: the registry's
-  bool judge_base = true;     // false: golden verify, where bound alone decides (no noise floor, no trivial candidates)
+  bool judge_base = true;  // false: golden verify, where bound alone decides (no noise floor, no
+                           // trivial candidates)
   std::string command = "parity run";  // what reruns it, followed by the quoted id
   std::vector<Candidate> candidates = {};
 };
 
-// The subject of one generated case, with every kernel of its op whose name matches the glob and whose contract takes the
-// dtype (a kernel that is named in full and does not take it is a candidate that says why).
+// The subject of one generated case, with every kernel of its op whose name matches the glob and
+// whose contract takes the dtype (a kernel that is named in full and does not take it is a
+// candidate that says why).
 Subject subject_of(const Case&, std::string_view kernels = "*");
 // What an id with "@kernel[options]" names: that candidate alone.
 Subject subject_of(const Case&, std::string_view kernel, const Options& kernel_options);
 // A kernel as a candidate: poisons, canaries, digests (launch.cpp). `fault` switches a fault on.
 Candidate candidate_of(const KernelDef&, const Options&, const Case&, std::string_view fault = {});
-// The op's base as a candidate "<op>.base": with a fault switched on, or as a variation that the noise floor has not seen.
+// The op's base as a candidate "<op>.base": with a fault switched on, or as a variation that the
+// noise floor has not seen.
 Candidate base_candidate(const OpDef&, const Contract&, std::string_view fault, int variation = 0);
 
-// The direction in which this candidate answers this subject, Both narrowed to what there is; nothing where it has none.
+// The direction in which this candidate answers this subject, Both narrowed to what there is;
+// nothing where it has none.
 std::optional<Direction> direction_of(const Subject&, const Candidate&);
 // Whether a tensor of this role is an answer of that direction.
 bool answers(Role, Direction);

@@ -1,7 +1,9 @@
-// Many subjects: order, isolation in forked children, time and memory limits, resuming (run_suite.cpp, worker.cpp).
+// Many subjects: order, isolation in forked children, time and memory limits, resuming
+// (run_suite.cpp, worker.cpp).
 //
-// For each subject a child computes inputs, truth and bases once and forks a grandchild for each candidate; finished
-// records come back through a pipe (wire.cpp). A crash, a hang, exhausted memory or an exit costs its candidate only.
+// For each subject a child computes inputs, truth and bases once and forks a grandchild for each
+// candidate; finished records come back through a pipe (wire.cpp). A crash, a hang, exhausted
+// memory or an exit costs its candidate only.
 #pragma once
 
 #include <functional>
@@ -16,15 +18,16 @@
 namespace parity {
 
 struct SuiteOptions {
-  int jobs = 0;                    // subjects at a time; 0: one per core
-  double timeout_s = 60;           // per candidate, and per truth of a subject
+  int jobs = 0;                           // subjects at a time; 0: one per core
+  double timeout_s = 60;                  // per candidate, and per truth of a subject
   std::int64_t memory_bytes = 8LL << 30;  // address space of a child
-  int repeat = 1;                  // launches per candidate; 2 shows nondeterminism
-  bool isolate = true;             // false: everything in this process (debuggers, sanitizers)
-  bool details = true;             // profiles and histograms for the page
-  bool waive = true;               // known failures become `waived`
+  int repeat = 1;                         // launches per candidate; 2 shows nondeterminism
+  bool isolate = true;  // false: everything in this process (debuggers, sanitizers)
+  bool details = true;  // profiles and histograms for the page
+  bool waive = true;    // known failures become `waived`
   Direction direction = Direction::Both;
-  std::set<std::string> finished = {};  // ids (with kernel, direction, check) that --resume skips: record_key
+  std::set<std::string> finished =
+      {};  // ids (with kernel, direction, check) that --resume skips: record_key
   std::string torch_library = {};  // path of libparity_torch.so; empty: beside the executable
 };
 
@@ -43,16 +46,18 @@ using ShowProgress = std::function<void(const Progress&)>;
 struct SuiteResult {
   Counts counts = {};
   double wall_ms = 0;
-  int exit = 4;         // nothing ran
-  int interrupted = 0;  // the signal that ended it, where the caller handles SIGINT or SIGTERM itself
+  int exit = 4;  // nothing ran
+  int interrupted =
+      0;  // the signal that ended it, where the caller handles SIGINT or SIGTERM itself
 };
 
 // Records reach the sink in the order of subjects and candidates, each before the next is awaited.
-SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const Sink&, const ShowProgress& = {});
+SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const Sink&,
+                      const ShowProgress& = {});
 
-// Counts of a set of finished records and its exit code. Nothing ran, or everything is unsupported: 4. An error of the
-// harness is 2, any other 3. Candidates that are known to be damaged: each must fail in at least one case (else 4), and
-// its failures are counted as expected.
+// Counts of a set of finished records and its exit code. Nothing ran, or everything is
+// unsupported: 4. An error of the harness is 2, any other 3. Candidates that are known to be
+// damaged: each must fail in at least one case (else 4), and its failures are counted as expected.
 class Tally {
  public:
   void add(const CaseRecord&);
@@ -76,7 +81,8 @@ CaseRecord from_wire(std::string_view);
 struct MutateOptions {
   SuiteOptions suite = {};
   Lane lane = Lane::Smoke;
-  std::string only = "*";       // glob over mutants ("<kernel>!<fault>", a fault, an op); where it names none, over case ids
+  std::string only = "*";  // glob over mutants ("<kernel>!<fault>", a fault, an op); where it names
+                           // none, over case ids
   std::int64_t clean_minimum = 1000;  // clean variants judged, at least
   std::int64_t clean_minimum_per_op = 100;
 };

@@ -8,9 +8,14 @@ std::string record_key(const CaseRecord& record) {
   return record.id + " " + record.direction + " " + record.check;
 }
 
-Ledger::Ledger(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
-               const Sink& sink, const ShowProgress& show)
-    : subjects_(subjects), hooks_(hooks), sink_(sink), show_(show), todo_(subjects.size()), rows_(subjects.size()) {
+Ledger::Ledger(const std::vector<Subject>& subjects, const SuiteOptions& options,
+               const SuiteHooks& hooks, const Sink& sink, const ShowProgress& show)
+    : subjects_(subjects),
+      hooks_(hooks),
+      sink_(sink),
+      show_(show),
+      todo_(subjects.size()),
+      rows_(subjects.size()) {
   for (std::size_t s = 0; s < subjects.size(); ++s) {
     const std::vector<Candidate>& candidates = subjects[s].candidates;
     rows_[s] = {.slots = std::vector<Slot>(candidates.size(), Slot::Open),
@@ -46,7 +51,9 @@ void Ledger::record(std::size_t subject, std::size_t candidate, CaseRecord recor
   settle(subject, candidate, std::move(record));
 }
 
-void Ledger::skip(std::size_t subject, std::size_t candidate) { settle(subject, candidate, std::nullopt); }
+void Ledger::skip(std::size_t subject, std::size_t candidate) {
+  settle(subject, candidate, std::nullopt);
+}
 
 void Ledger::unsupported(std::size_t subject, std::size_t candidate, const std::string& reason) {
   CaseRecord record = blank_record(subjects_[subject], subjects_[subject].candidates[candidate]);
@@ -73,8 +80,8 @@ void Ledger::show(const std::string& current) {
   if (!show_) return;
   if (!current.empty()) progress_.current = current;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-  progress_.seconds_left =
-      spent.count() / static_cast<double>(progress_.done) * static_cast<double>(progress_.total - progress_.done);
+  progress_.seconds_left = spent.count() / static_cast<double>(progress_.done) *
+                           static_cast<double>(progress_.total - progress_.done);
   show_(progress_);
 }
 

@@ -10,10 +10,12 @@
 
 namespace parity {
 
-// One slot per candidate of each subject; slots are delivered in order, each as soon as all before it are settled.
+// One slot per candidate of each subject; slots are delivered in order, each as soon as all before
+// it are settled.
 class Ledger {
  public:
-  Ledger(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&, const Sink&, const ShowProgress&);
+  Ledger(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&, const Sink&,
+         const ShowProgress&);
 
   const std::vector<std::size_t>& todo(std::size_t subject) const { return todo_[subject]; }
   void record(std::size_t subject, std::size_t candidate, CaseRecord);

@@ -1,4 +1,5 @@
-// Counts and exit codes (tolerance.md §7): of several, 2 before 5 before 1 before 3 before 4 before 0.
+// Counts and exit codes (tolerance.md §7): of several, 2 before 5 before 1 before 3 before 4 before
+// 0.
 #include "harness/suite.hpp"
 
 namespace parity {
@@ -27,7 +28,10 @@ void count(Counts& counts, const CaseRecord& record) {
 }
 
 int exit_of(const Counts& counts) {
-  if (counts.pass + counts.fail + counts.unproven + counts.error + counts.waived + counts.expected_fail == 0) return 4;
+  if (counts.pass + counts.fail + counts.unproven + counts.error + counts.waived +
+          counts.expected_fail ==
+      0)
+    return 4;
   int exit = 0;
   if (counts.fail > 0) exit = worse_exit(exit, 1);
   if (counts.error > 0) exit = worse_exit(exit, 3);
@@ -38,10 +42,13 @@ int exit_of(const Counts& counts) {
 void Tally::add(const CaseRecord& record) {
   count(counts_, record);
   if (record.status == name(Status::Error) && record.error_kind == "harness") ++harness_errors_;
-  // A label may be damaged in one file and sound in another: op/<file stem>:<case>/...@recording.<label>
+  // A label may be damaged in one file and sound in another: op/<file
+  // stem>:<case>/...@recording.<label>
   if (record.expected == "fail") {
     const std::size_t slash = record.id.find('/'), colon = record.id.find(':');
-    const std::string stem = slash < colon && colon != std::string::npos ? record.id.substr(slash + 1, colon - slash - 1) : "";
+    const std::string stem = slash < colon && colon != std::string::npos
+                                 ? record.id.substr(slash + 1, colon - slash - 1)
+                                 : "";
     damaged_[stem + "@" + record.kernel] |= record.status == name(Status::Fail);
   }
 }

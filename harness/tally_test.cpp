@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-
 #include <initializer_list>
 
 #include "harness/suite.hpp"
@@ -7,7 +6,8 @@
 namespace parity {
 namespace {
 
-CaseRecord record(Status status, std::string kernel = "op.k", std::string error_kind = {}, bool damaged = false) {
+CaseRecord record(Status status, std::string kernel = "op.k", std::string error_kind = {},
+                  bool damaged = false) {
   CaseRecord r;
   r.id = "op/file:case@" + kernel;
   r.kernel = std::move(kernel);
@@ -38,8 +38,9 @@ TEST(Tally, OneStatusEach) {
 }
 
 TEST(Tally, TheWorstOfSeveralCounts) {
-  const auto pass = record(Status::Pass), fail = record(Status::Fail), unproven = record(Status::Unproven),
-             unsupported = record(Status::Unsupported), crash = record(Status::Error, "k", "crash"),
+  const auto pass = record(Status::Pass), fail = record(Status::Fail),
+             unproven = record(Status::Unproven), unsupported = record(Status::Unsupported),
+             crash = record(Status::Error, "k", "crash"),
              broken = record(Status::Error, "k", "harness");
   EXPECT_EQ(exit_after({pass, unsupported}), 0);
   EXPECT_EQ(exit_after({pass, unproven}), 4);
@@ -51,7 +52,8 @@ TEST(Tally, TheWorstOfSeveralCounts) {
 
 TEST(Tally, DamagedCandidatesMustFailSomewhere) {
   const auto sound = record(Status::Pass, "recording.clean");
-  const auto seen = record(Status::Fail, "recording.a", "", true), missed = record(Status::Pass, "recording.a", "", true);
+  const auto seen = record(Status::Fail, "recording.a", "", true),
+             missed = record(Status::Pass, "recording.a", "", true);
   const auto never = record(Status::Pass, "recording.b", "", true);
   EXPECT_EQ(exit_after({sound, missed, seen}), 0);  // failing in one case is enough
   EXPECT_EQ(exit_after({seen}), 0);

@@ -1,5 +1,6 @@
-// Records through a pipe: values in the order of record_fields.hpp, little endian, lengths before contents. What arrives
-// is not trusted: a kernel may have written over the memory of the process that sent it.
+// Records through a pipe: values in the order of record_fields.hpp, little endian, lengths before
+// contents. What arrives is not trusted: a kernel may have written over the memory of the process
+// that sent it.
 #include <cstring>
 #include <type_traits>
 
@@ -20,7 +21,7 @@ class Writer {
 
  private:
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void put(const T& value) {
     char raw[sizeof(T)];
     std::memcpy(raw, &value, sizeof(T));
@@ -49,10 +50,7 @@ class Writer {
     if (value) put(*value);
   }
   template <class T>
-    requires(std::is_class_v<T>)
-  void put(T& record) {
-    fields(*this, record);
-  }
+  requires(std::is_class_v<T>) void put(T& record) { fields(*this, record); }
 
   std::string out_ = {};
 };
@@ -90,10 +88,8 @@ class Reader {
     value = c == 1;
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
-  void get(T& value) {
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
-  }
+  requires std::is_arithmetic_v<T>
+  void get(T& value) { std::memcpy(&value, take(sizeof(T)).data(), sizeof(T)); }
   void get(std::string& text) { text = take(length()); }
   template <class T>
   void get(std::vector<T>& list) {
@@ -119,10 +115,7 @@ class Reader {
     if (has) get(value.emplace());
   }
   template <class T>
-    requires(std::is_class_v<T>)
-  void get(T& record) {
-    fields(*this, record);
-  }
+  requires(std::is_class_v<T>) void get(T& record) { fields(*this, record); }
 
   std::string_view rest_;
   const char* field_ = "";

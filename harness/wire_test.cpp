@@ -1,6 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
+#include <gtest/gtest.h>
 #include <limits>
 #include <random>
 
@@ -29,10 +28,8 @@ class Filler {
     v = n_ % 7 == 0 ? kOdd[n_ / 7 % 4] : 1.0 / n_;
   }
   template <class T>
-    requires std::is_integral_v<T>
-  void fill(T& v) {
-    v = static_cast<T>(++n_);
-  }
+  requires std::is_integral_v<T>
+  void fill(T& v) { v = static_cast<T>(++n_); }
   template <class T>
   void fill(std::vector<T>& v) {
     v.resize(2);
@@ -48,10 +45,7 @@ class Filler {
     fill(v.emplace());
   }
   template <class T>
-    requires(std::is_class_v<T>)
-  void fill(T& record) {
-    fields(*this, record);
-  }
+  requires(std::is_class_v<T>) void fill(T& record) { fields(*this, record); }
   int n_ = 0;
 };
 
@@ -69,7 +63,7 @@ class Printer {
  private:
   void print(std::string& v) { text += v; }
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void print(T& v) {
     char line[64];
     std::snprintf(line, sizeof line, "%a", static_cast<double>(v));
@@ -85,12 +79,13 @@ class Printer {
   }
   template <class T>
   void print(std::optional<T>& v) {
-    if (v) print(*v);
-    else text += "none";
+    if (v)
+      print(*v);
+    else
+      text += "none";
   }
   template <class T>
-    requires(std::is_class_v<T>)
-  void print(T& record) {
+  requires(std::is_class_v<T>) void print(T& record) {
     text += "{";
     fields(*this, record);
     text += "}";
@@ -123,7 +118,8 @@ TEST(Wire, CarriesEveryField) {
 TEST(Wire, RefusesEveryTruncation) {
   const std::string wire = to_wire(full_record());
   for (std::size_t n = 0; n < wire.size(); ++n)
-    EXPECT_THROW(from_wire(std::string_view(wire).substr(0, n)), Failure) << n << " of " << wire.size();
+    EXPECT_THROW(from_wire(std::string_view(wire).substr(0, n)), Failure)
+        << n << " of " << wire.size();
   EXPECT_THROW(from_wire(wire + "x"), Failure);
 }
 
@@ -133,7 +129,8 @@ TEST(Wire, NeverCrashesOnDamage) {
   int refused = 0;
   for (int i = 0; i < 20'000; ++i) {
     std::string bad = wire;
-    for (std::size_t k = 0; k <= random() % 4; ++k) bad[random() % bad.size()] = static_cast<char>(random());
+    for (std::size_t k = 0; k <= random() % 4; ++k)
+      bad[random() % bad.size()] = static_cast<char>(random());
     try {
       const CaseRecord record = from_wire(bad);
       EXPECT_LE(record.tensors.size(), bad.size());

@@ -1,15 +1,14 @@
 #include "harness/worker.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
 
 #include "harness/failure.hpp"
 
@@ -32,8 +31,8 @@ WalkOptions walk_options(const SuiteOptions& options) {
   }
 }
 
-// Reads until the end of the pipe, a whole message, the end of the process (what it left behind may hold the pipe open)
-// or the deadline; false: the deadline.
+// Reads until the end of the pipe, a whole message, the end of the process (what it left behind may
+// hold the pipe open) or the deadline; false: the deadline.
 bool drain(int fd, pid_t pid, Deadline deadline, std::string& bytes) {
   std::array<char, 1 << 16> chunk{};
   constexpr int kLookMs = 20;
@@ -54,7 +53,8 @@ bool drain(int fd, pid_t pid, Deadline deadline, std::string& bytes) {
   return true;
 }
 
-CaseRecord read_record(const std::string& bytes, const Ending& ending, const SuiteOptions& options, const CaseRecord& blank) {
+CaseRecord read_record(const std::string& bytes, const Ending& ending, const SuiteOptions& options,
+                       const CaseRecord& blank) {
   const auto error = [&](Trouble t) {
     CaseRecord record = blank;
     record.status = name(Status::Error);
@@ -71,15 +71,17 @@ CaseRecord read_record(const std::string& bytes, const Ending& ending, const Sui
     if (frame->kind != FrameKind::Record || !reader.empty()) throw Failure("more than a record");
     CaseRecord record = from_wire(frame->payload);
     parse_status(record.status);
-    if (record.id != blank.id || record.direction != blank.direction) throw Failure("the record of another case");
+    if (record.id != blank.id || record.direction != blank.direction)
+      throw Failure("the record of another case");
     return record;
   } catch (const std::exception& e) {
-    return error({"harness", fmt::format("unreadable answer of {} bytes: {}", bytes.size(), e.what())});
+    return error(
+        {"harness", fmt::format("unreadable answer of {} bytes: {}", bytes.size(), e.what())});
   }
 }
 
-CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Known& known, const SuiteOptions& options,
-                             int out) {
+CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Known& known,
+                             const SuiteOptions& options, int out) {
   const Candidate& candidate = subject.candidates[index];
   const CaseRecord blank = blank_record(subject, candidate);
   Pipe pipe = make_pipe();

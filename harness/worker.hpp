@@ -1,4 +1,5 @@
-// The child of one subject: inputs and truth once, bases once per contract, then one grandchild per candidate.
+// The child of one subject: inputs and truth once, bases once per contract, then one grandchild per
+// candidate.
 #pragma once
 
 #include <functional>
@@ -23,13 +24,15 @@ struct SuiteHooks {
   // Which of the waiting subjects comes next (their indices, ascending); default: the first.
   std::function<std::size_t(std::span<const std::size_t>)> next = {};
 };
-SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&, const Sink&, const ShowProgress&);
+SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&,
+                      const Sink&, const ShowProgress&);
 
 // What all candidates of a subject share.
 class Groundwork {
  public:
   Groundwork(const Subject&, bool gradients);
-  Known known(const Contract&);  // computes base and vacuity of a contract at its first use; throws what they threw
+  Known known(const Contract&);  // computes base and vacuity of a contract at its first use; throws
+                                 // what they threw
 
  private:
   struct Prepared {
@@ -51,8 +54,10 @@ bool wants_gradients(const Subject&, std::span<const std::size_t> candidates);
 CaseRecord error_record(const Subject&, const Candidate&, const Trouble&);
 Trouble trouble_of(std::exception_ptr);  // error kind and reason of what was thrown
 
-// Runs the candidates of `todo` in order and writes frames to `out`. For a forked child; never returns.
-[[noreturn]] void serve_subject(const Subject&, std::size_t number, std::span<const std::size_t> todo, const SuiteOptions&,
+// Runs the candidates of `todo` in order and writes frames to `out`. For a forked child; never
+// returns.
+[[noreturn]] void serve_subject(const Subject&, std::size_t number,
+                                std::span<const std::size_t> todo, const SuiteOptions&,
                                 const SuiteHooks&, int out);
 
 }  // namespace parity

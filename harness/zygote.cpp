@@ -1,17 +1,16 @@
 #include "harness/zygote.hpp"
 
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <thread>
+#include <unistd.h>
 
 #include "harness/failure.hpp"
 
@@ -46,21 +45,26 @@ Candidate resolved(const Candidate& c, const Case& problem) {
   return candidate_of(*kernel, c.options, problem, c.fault);
 }
 
-// The subject's child must be a child of the suite, which waits for it: its parent in between ends at once.
-[[noreturn]] void serve(const Subject& subject, std::size_t number, std::span<const std::size_t> todo, const SuiteOptions& options,
+// The subject's child must be a child of the suite, which waits for it: its parent in between ends
+// at once.
+[[noreturn]] void serve(const Subject& subject, std::size_t number,
+                        std::span<const std::size_t> todo, const SuiteOptions& options,
                         const SuiteHooks& hooks, pid_t suite, int out) {
   if (::fork() != 0) ::_exit(0);
-  for (int i = 0; ::getppid() != suite && i < 10'000; ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  for (int i = 0; ::getppid() != suite && i < 10'000; ++i)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   if (!become_child(suite)) ::_exit(2);
   Subject here = subject;
   for (Candidate& c : here.candidates) c = resolved(c, subject.problem);
   serve_subject(here, number, todo, options, hooks, out);
 }
 
-[[noreturn]] void live(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
-                       const std::string& library, pid_t suite, int socket) {
+[[noreturn]] void live(const std::vector<Subject>& subjects, const SuiteOptions& options,
+                       const SuiteHooks& hooks, const std::string& library, pid_t suite,
+                       int socket) {
   // One thread unless a kernel asks for more: what follows forks.
-  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) ::setenv(name, "1", 1);
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+    ::setenv(name, "1", 1);
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   std::string answer = "ok";
   if (!::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
@@ -78,7 +82,8 @@ Candidate resolved(const Candidate& c, const Case& problem) {
     int out = -1;
     std::memcpy(&out, CMSG_DATA(header), sizeof out);
     const auto words = static_cast<std::size_t>(n) / sizeof(std::uint32_t);
-    const std::vector<std::size_t> todo(message.begin() + 1, message.begin() + static_cast<std::ptrdiff_t>(words));
+    const std::vector<std::size_t> todo(message.begin() + 1,
+                                        message.begin() + static_cast<std::ptrdiff_t>(words));
     const pid_t between = ::fork();
     if (between == 0) serve(subjects.at(message[0]), message[0], todo, options, hooks, suite, out);
     ::close(out);
@@ -88,10 +93,11 @@ Candidate resolved(const Candidate& c, const Case& problem) {
 
 }  // namespace
 
-Zygote::Zygote(const std::vector<Subject>& subjects, const SuiteOptions& options, const SuiteHooks& hooks,
-               const std::string& library) {
+Zygote::Zygote(const std::vector<Subject>& subjects, const SuiteOptions& options,
+               const SuiteHooks& hooks, const std::string& library) {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) throw Failure("socketpair failed");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw Failure("socketpair failed");
   Fd here(ends[0]), there(ends[1]);
   const pid_t suite = ::getpid();
   std::fflush(nullptr);
@@ -120,7 +126,8 @@ std::string Zygote::trouble(double timeout_s) {
   pollfd p{socket_.get(), POLLIN, 0};
   const Deadline deadline = after_seconds(timeout_s);
   while (::poll(&p, 1, poll_ms(deadline)) == 0)
-    if (poll_ms(deadline) == 0) return fmt::format("the library did not load within {:g} s", timeout_s);
+    if (poll_ms(deadline) == 0)
+      return fmt::format("the library did not load within {:g} s", timeout_s);
   std::array<char, 4096> text{};
   const ssize_t n = ::recv(socket_.get(), text.data(), text.size(), 0);
   if (n <= 0) return "the process that loads the library died";
@@ -133,7 +140,8 @@ void Zygote::start(std::size_t subject, std::span<const std::size_t> todo, int o
   if (todo.size() > kMostCandidates) throw Failure("too many candidates of one subject");
   Message message{};
   message[0] = static_cast<std::uint32_t>(subject);
-  for (std::size_t i = 0; i < todo.size(); ++i) message[i + 1] = static_cast<std::uint32_t>(todo[i]);
+  for (std::size_t i = 0; i < todo.size(); ++i)
+    message[i + 1] = static_cast<std::uint32_t>(todo[i]);
   Envelope envelope(message.data(), (todo.size() + 1) * sizeof(std::uint32_t));
   cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
   header->cmsg_level = SOL_SOCKET;
@@ -141,7 +149,8 @@ void Zygote::start(std::size_t subject, std::span<const std::size_t> todo, int o
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &out, sizeof out);
   if (::sendmsg(socket_.get(), &envelope.message, MSG_NOSIGNAL) < 0)
-    throw Failure(fmt::format("the process that holds the library is gone: {}", std::strerror(errno)));
+    throw Failure(
+        fmt::format("the process that holds the library is gone: {}", std::strerror(errno)));
 }
 
 }  // namespace parity

@@ -1,5 +1,5 @@
-// A process that has loaded a library (LibTorch takes a third of a second) and forks the children of subjects from then
-// on. The children belong to the suite, not to it.
+// A process that has loaded a library (LibTorch takes a third of a second) and forks the children
+// of subjects from then on. The children belong to the suite, not to it.
 #pragma once
 
 #include <span>
@@ -13,7 +13,8 @@ namespace parity {
 class Zygote {
  public:
   // Forks; the subjects are those of the suite, by index.
-  Zygote(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&, const std::string& library);
+  Zygote(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&,
+         const std::string& library);
   ~Zygote();
   Zygote(const Zygote&) = delete;
   Zygote& operator=(const Zygote&) = delete;

@@ -1,14 +1,13 @@
 #include "harness/testing/evil.hpp"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <signal.h>
 #include <stdexcept>
 #include <thread>
+#include <unistd.h>
 
 #include "harness/testing/scaled.hpp"
 
@@ -16,7 +15,9 @@ namespace parity::test {
 namespace {
 
 float* y(const Launch& l) { return l.out<float>("y"); }
-std::size_t size(const Launch& l) { return static_cast<std::size_t>(l.problem.sizes["N"] * l.problem.sizes["D"]); }
+std::size_t size(const Launch& l) {
+  return static_cast<std::size_t>(l.problem.sizes["N"] * l.problem.sizes["D"]);
+}
 
 void after_end(const Launch& l) { forward(l), y(l)[size(l) + 2] = 1; }
 void before_start(const Launch& l) { forward(l), y(l)[-1] = 1; }
@@ -24,13 +25,17 @@ void copies_past_end(const Launch& l) {  // carries poison with it: only its bit
   y(l)[size(l)] = y(l)[0];
   forward(l);
 }
-void past_workspace(const Launch& l) { forward(l), l.workspace.data()[l.workspace.size()] = std::byte{1}; }
+void past_workspace(const Launch& l) {
+  forward(l), l.workspace.data()[l.workspace.size()] = std::byte{1};
+}
 void scribbles_input(const Launch& l) {
   forward(l);
   for (const TensorView& v : l.inputs)
     if (v.spec->name == "w") v.data[9] ^= std::byte{1};
 }
-void scribbles_saved(const Launch& l) { backward(l), l.save<std::byte>("saved_x")[5] ^= std::byte{1}; }
+void scribbles_saved(const Launch& l) {
+  backward(l), l.save<std::byte>("saved_x")[5] ^= std::byte{1};
+}
 void unwritten(const Launch& l) {
   const std::vector<float> before(y(l), y(l) + size(l));
   forward(l);
@@ -115,7 +120,8 @@ void prints(const Launch& l) {
   if (::write(STDOUT_FILENO, "", 0) != 0) std::abort();
 }
 
-// Sanitizers turn signals into reports of their own, and their shadow memory rules out a limit of address space.
+// Sanitizers turn signals into reports of their own, and their shadow memory rules out a limit of
+// address space.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
@@ -130,14 +136,28 @@ struct Entry {
 
 std::vector<Entry> entries() {
   return {
-      {{"after_end", "fail", "", "accounting", "forward wrote outside output 'y': byte 8 past the end"}, after_end},
-      {{"before_start", "fail", "", "accounting", "forward wrote outside output 'y': byte 1 before the start"}, before_start},
+      {{"after_end", "fail", "", "accounting",
+        "forward wrote outside output 'y': byte 8 past the end"},
+       after_end},
+      {{"before_start", "fail", "", "accounting",
+        "forward wrote outside output 'y': byte 1 before the start"},
+       before_start},
       {{"copies_past_end", "fail", "", "accounting", "byte 0 past the end"}, copies_past_end},
-      {{"past_workspace", "fail", "", "accounting", "wrote outside its workspace: byte 0 past the end"}, past_workspace},
-      {{"scribbles_input", "fail", "", "accounting", "forward changed input 'w' at byte 9 (d=2)"}, scribbles_input},
-      {{"scribbles_saved", "fail", "", "accounting", "backward changed saved tensor 'saved_x' at byte 5 (n=0,d=1)"}, forward, scribbles_saved},
-      {{"unwritten", "fail", "", "accounting", "output 'y': 8 bytes were never written, the first at byte 12 (n=0,d=3)"}, unwritten},
-      {{"unwritten_codes", "fail", "", "accounting", "codes 'codes': 1 byte was never written, the first at byte 4 (n=0,d=4)"}, unwritten_codes},
+      {{"past_workspace", "fail", "", "accounting",
+        "wrote outside its workspace: byte 0 past the end"},
+       past_workspace},
+      {{"scribbles_input", "fail", "", "accounting", "forward changed input 'w' at byte 9 (d=2)"},
+       scribbles_input},
+      {{"scribbles_saved", "fail", "", "accounting",
+        "backward changed saved tensor 'saved_x' at byte 5 (n=0,d=1)"},
+       forward,
+       scribbles_saved},
+      {{"unwritten", "fail", "", "accounting",
+        "output 'y': 8 bytes were never written, the first at byte 12 (n=0,d=3)"},
+       unwritten},
+      {{"unwritten_codes", "fail", "", "accounting",
+        "codes 'codes': 1 byte was never written, the first at byte 4 (n=0,d=4)"},
+       unwritten_codes},
       {{"adds_to_output", "fail", "", "accounting", "never written"}, adds_to_output},
       {{"reads_past_end", "fail", "", "finiteness", "y"}, reads_past_end},
       {{"makes_nan", "fail", "", "finiteness", "y"}, makes_nan},
@@ -169,7 +189,9 @@ struct Registered {
   std::vector<Evil> evil = {};
   Registered() {
     if (kSanitized) {
-      std::erase_if(list, [](const Entry& e) { return e.evil.name == "allocates" || e.evil.name == "exits"; });
+      std::erase_if(list, [](const Entry& e) {
+        return e.evil.name == "allocates" || e.evil.name == "exits";
+      });
       for (Entry& e : list)
         if (e.evil.complaint == "SIGSEGV") e.evil.complaint = "";
     }

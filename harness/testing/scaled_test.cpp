@@ -28,7 +28,8 @@ std::vector<TensorSpec> inputs(const Case& c) {
 }
 
 std::vector<TensorSpec> outputs(const Case& c) {
-  std::vector<TensorSpec> list = {{.name = "y", .role = Role::Output, .dtype = c.dtype, .dims = dims_nd(c)}};
+  std::vector<TensorSpec> list = {
+      {.name = "y", .role = Role::Output, .dtype = c.dtype, .dims = dims_nd(c)}};
   if (c.options.flag("codes"))
     list.push_back({.name = "codes", .role = Role::Codes, .dtype = Dtype::U8, .dims = dims_nd(c)});
   list.push_back({.name = "grads/x", .role = Role::Gradient, .dtype = c.dtype, .dims = dims_nd(c)});
@@ -68,10 +69,13 @@ Evaluation base(const BaseRequest& r) {
   const auto [n, d] = Extents(r.problem);
   const Dtype dtype = r.problem.dtype;
   const std::vector<double> x_ND = r.inputs.at("x").widened(), w_D = r.inputs.at("w").widened();
-  const auto product = [](double a, double b) { return static_cast<float>(a) * static_cast<float>(b); };
+  const auto product = [](double a, double b) {
+    return static_cast<float>(a) * static_cast<float>(b);
+  };
   Evaluation evaluation;
   Values y{.name = "y"};
-  for (std::size_t i = 0; i < n * d; ++i) y.value.push_back(round_to(dtype, product(x_ND[i], w_D[i % d])));
+  for (std::size_t i = 0; i < n * d; ++i)
+    y.value.push_back(round_to(dtype, product(x_ND[i], w_D[i % d])));
   if (r.fault == "P-half") y.value.front() *= 0.5;
   evaluation.push_back(std::move(y));
   if (r.problem.options.flag("codes")) {
@@ -82,13 +86,16 @@ Evaluation base(const BaseRequest& r) {
   if (!r.gradients) return evaluation;
   const std::vector<double> dy_ND = r.inputs.at("cotangents/y").widened();
   Values dx{.name = "grads/x"}, dw{.name = "grads/w"};
-  for (std::size_t i = 0; i < n * d; ++i) dx.value.push_back(round_to(dtype, product(dy_ND[i], w_D[i % d])));
+  for (std::size_t i = 0; i < n * d; ++i)
+    dx.value.push_back(round_to(dtype, product(dy_ND[i], w_D[i % d])));
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), 0u);
   const Rng rng{.seed = r.seed};
   if (r.variation > 0)
     for (std::size_t i = n; i > 1; --i)
-      std::swap(order[i - 1], order[static_cast<std::size_t>(rng.integer(i, 0, static_cast<std::int64_t>(i) - 1))]);
+      std::swap(
+          order[i - 1],
+          order[static_cast<std::size_t>(rng.integer(i, 0, static_cast<std::int64_t>(i) - 1))]);
   for (std::size_t j = 0; j < d; ++j) {
     float sum = 0;
     for (const std::size_t i : order) sum += product(dy_ND[i * d + j], x_ND[i * d + j]);
@@ -103,17 +110,20 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec& spec) {
   const bool sum = spec.name == "grads/w";
   return {.kind = BoundKind::Proved,
           .c_acc = 1,
-          .growth = {.kind = Growth::Kind::WorstCase, .n = sum ? static_cast<double>(c.sizes["N"]) + 1 : 1},
+          .growth = {.kind = Growth::Kind::WorstCase,
+                     .n = sum ? static_cast<double>(c.sizes["N"]) + 1 : 1},
           .accumulate = contract.accumulate,
           .why = "one rounded product per term, n - 1 rounded sums (Higham 2002, 3.1)"};
 }
 
 void normal(const RowDraw& draw, std::span<double> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = draw.rng.normal(static_cast<std::uint64_t>(draw.first) + i);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = draw.rng.normal(static_cast<std::uint64_t>(draw.first) + i);
 }
 
 // Two rows in a call with all rows: the same bits as when they come alone.
-std::vector<BitDifference> batch_differences(const Case& c, const Tensors& in, const Options& options, const RunKernel& run) {
+std::vector<BitDifference> batch_differences(const Case& c, const Tensors& in,
+                                             const Options& options, const RunKernel& run) {
   const Tensors whole = run(c, in, options, 1);
   Case half = c;
   half.sizes.set({"N", c.sizes["N"] / 2, {}});
@@ -127,7 +137,8 @@ std::vector<BitDifference> batch_differences(const Case& c, const Tensors& in, c
   const std::vector<std::byte>&a = whole.at("y").bytes, &b = alone.at("y").bytes;
   std::vector<BitDifference> differences;
   if (!std::equal(b.begin(), b.end(), a.begin()))
-    differences.push_back({.tensor = "y", .differing = 1, .first = 0, .detail = "the first half alone differs"});
+    differences.push_back(
+        {.tensor = "y", .differing = 1, .first = 0, .detail = "the first half alone differs"});
   return differences;
 }
 
@@ -135,7 +146,8 @@ template <class F>
 void split_rows(int threads, std::size_t rows, F&& work) {
   std::vector<std::jthread> pool;
   const auto count = static_cast<std::size_t>(std::max(threads, 1));
-  for (std::size_t t = 0; t < count; ++t) pool.emplace_back([&, t] { work(rows * t / count, rows * (t + 1) / count); });
+  for (std::size_t t = 0; t < count; ++t)
+    pool.emplace_back([&, t] { work(rows * t / count, rows * (t + 1) / count); });
 }
 
 std::vector<double> widened(const Launch& l, std::string_view name, std::size_t size) {
@@ -154,7 +166,8 @@ void scale_rows(const Launch& l, const std::vector<double>& a_ND, std::string_vi
     std::vector<double> row(d);
     for (std::size_t i = begin; i < end; ++i) {
       for (std::size_t j = 0; j < d; ++j)
-        row[j] = static_cast<float>(a_ND[i * d + j]) * static_cast<float>(no_tail && j + 1 == d ? 1.0 : w_D[j]);
+        row[j] = static_cast<float>(a_ND[i * d + j]) *
+                 static_cast<float>(no_tail && j + 1 == d ? 1.0 : w_D[j]);
       narrow(l.problem.dtype, row, static_cast<std::int64_t>(i * d), l.out<std::byte>(out));
     }
   });
@@ -169,12 +182,14 @@ void forward(const Launch& l) {
   if (auto* codes = l.out<std::uint8_t>("codes"))
     for (std::size_t i = 0; i < n * d; ++i) codes[i] = x_ND[i] > 0;
   if (auto* saved = l.save<std::byte>("saved_x"))
-    std::copy_n(l.in<std::byte>("x"), bytes_for(l.problem.dtype, static_cast<std::int64_t>(n * d)), saved);
+    std::copy_n(l.in<std::byte>("x"), bytes_for(l.problem.dtype, static_cast<std::int64_t>(n * d)),
+                saved);
 }
 
 void backward(const Launch& l) {
   const auto [n, d] = Extents(l.problem);
-  const std::vector<double> dy_ND = widened(l, "cotangents/y", n * d), x_ND = widened(l, "saved", n * d);
+  const std::vector<double> dy_ND = widened(l, "cotangents/y", n * d),
+                            x_ND = widened(l, "saved", n * d);
   scale_rows(l, dy_ND, "grads/x");
   std::vector<double> dw_D(d);
   for (std::size_t j = 0; j < d; ++j) {
@@ -211,7 +226,9 @@ OpDef scaled_op(std::string_view name) {
           .outputs = outputs,
           .reference = reference,
           .base = base,
-          .invariants = {{.name = "batch", .what = "rows do not see each other", .differences = batch_differences}}};
+          .invariants = {{.name = "batch",
+                          .what = "rows do not see each other",
+                          .differences = batch_differences}}};
 }
 
 BoundDef scaled_bound(std::string_view op) { return {.op = op, .bound = bound}; }
@@ -227,7 +244,8 @@ CaseSet scaled_cases(std::string_view op, Check check) {
           .options = {{}, {{"codes", "1"}}}};
 }
 
-Case scaled_case(std::string_view op, std::string_view sizes, Dtype dtype, Check check, const Options& options) {
+Case scaled_case(std::string_view op, std::string_view sizes, Dtype dtype, Check check,
+                 const Options& options) {
   for (const CaseSet& set : registry().case_sets)
     if (set.op == op && set.check == check)
       return {.op = std::string(op),
@@ -246,9 +264,10 @@ namespace {
 KernelDef plain() {
   KernelDef k = scaled_kernel("test_scaled", "test_scaled.plain");
   k.variants = {{}, {{{"threads", "3"}}, Lane::Full}};
-  k.faults = {{.id = "F-901", .alias = "A-TST1", .what = "the last column is not scaled"},
-              {.id = "P-last", .what = "the last row is missing in dw"},
-              {.id = "P-race", .what = "a race", .unsupported = "one thread of a CPU shows no race"}};
+  k.faults = {
+      {.id = "F-901", .alias = "A-TST1", .what = "the last column is not scaled"},
+      {.id = "P-last", .what = "the last row is missing in dw"},
+      {.id = "P-race", .what = "a race", .unsupported = "one thread of a CPU shows no race"}};
   return k;
 }
 
@@ -271,7 +290,8 @@ KernelDef broken() {
 
 OpDef with_faults() {
   OpDef op = scaled_op("test_scaled");
-  op.faults = {{.id = "P-half", .what = "the first element is halved"}, {.id = "P-sign", .what = "dw has the wrong sign"}};
+  op.faults = {{.id = "P-half", .what = "the first element is halved"},
+               {.id = "P-sign", .what = "dw has the wrong sign"}};
   return op;
 }
 
