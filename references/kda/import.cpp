@@ -145,8 +145,10 @@ ImportedCase import_case(const StoredCase& stored) {
     tensor.spec.dtype = stored_as;  // values stay as they are stored, whatever the case's dtype is
     imported.inputs.add(std::move(tensor));
   }
-  for (const TensorSpec& spec : output_specs(c))
-    imported.results[spec.name] = spec.role == Role::Gradient ? spec.name : "outputs/" + spec.name;
+  for (const TensorSpec& spec : output_specs(c)) {
+    const std::string path = spec.role == Role::Gradient ? spec.name : "outputs/" + spec.name;
+    if (has(stored, path)) imported.results[spec.name] = path;
+  }
   return imported;
 }
 

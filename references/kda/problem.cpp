@@ -1,5 +1,6 @@
 #include "references/kda/problem.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -159,6 +160,13 @@ std::vector<TensorSpec> output_specs(const Case& c) {
   if (s.sigmoid) add("grads/beta_logit", Role::Gradient, narrow, d.beta);
   if (s.h0) add("grads/initial_state", Role::Gradient, wide, d.state);
   return list;
+}
+
+bool derive(const Case& c, Tensor& tensor) {
+  if (tensor.spec.name != "cu_seqlens") return false;
+  const Setup s = setup_of(c);
+  std::ranges::copy(s.starts, tensor.as<std::int64_t>().begin());
+  return true;
 }
 
 Real swap_state(const Setup& s, const Real& state, bool to_v_first) {

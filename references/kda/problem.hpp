@@ -59,6 +59,7 @@ Setup setup_of(const Case&);
 std::string refuses(const Case&);
 std::vector<TensorSpec> input_specs(const Case&);
 std::vector<TensorSpec> output_specs(const Case&);
+bool derive(const Case&, Tensor&);  // cu_seqlens
 
 // Inputs as doubles, exactly as stored; states turned to [N,HV,K,V]. Absent ones are empty.
 struct Inputs {

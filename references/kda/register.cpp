@@ -60,6 +60,7 @@ const Register op{OpDef{
     .sources = {"Kimi Linear (arXiv 2510.26692)", "flash-linear-attention fla/ops/kda"},
     .inputs = input_specs,
     .outputs = output_specs,
+    .derive = derive,
     .refuses = refuses,
     .reference = reference,
     .base = base,

@@ -1,0 +1,132 @@
+// Cases of kda. Each set names what it tells apart; sizes are the smallest that do. K, V and T
+// differ from each other and from powers of two wherever nothing speaks against it, so that a
+// stride of the wrong axis shows.
+#include "cases/kda_fills.hpp"
+#include "harness/kernel.hpp"
+
+namespace parity {
+namespace {
+
+using namespace kda_cases;
+
+const Options kPlain = {};
+const Options kStates = {{"h0", "1"}, {"dht", "1"}};
+Options states(std::initializer_list<std::pair<const std::string, std::string>> more) {
+  Options options = kStates;
+  for (const auto& [key, value] : more) options.set(key, value);
+  return options;
+}
+
+Sizes sizes(std::string_view text) { return Sizes::parse(text); }
+
+const Register regimes{CaseSet{
+    .op = "kda",
+    .what = "every regime of keys, gates and beta, with states and their gradients",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T81,H2,K20,V12")},  // two chunks of 64, a last block of one row, K and V no
+                                            // multiple of 8
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {ordinary(), open_gate(), weak(), repeated(), mixed(), saturated(), masked(), steep(),
+              reflect(), edges(), decades()},
+    .options = {kStates},
+}};
+
+const Register tails{CaseSet{
+    .op = "kda",
+    .what = "lengths around sub-chunks of 16 and chunks of 32 and 64",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T1,H2,K8,V24"), sizes("B1,T15,H2,K8,V24"), sizes("B1,T16,H2,K8,V24"),
+              sizes("B1,T17,H2,K8,V24"), sizes("B1,T31,H2,K8,V24"), sizes("B1,T33,H2,K8,V24"),
+              sizes("B1,T63,H2,K8,V24"), sizes("B1,T64,H2,K8,V24"), sizes("B1,T65,H2,K8,V24")},
+    .dtypes = {Dtype::F32},
+    .fills = {mixed(), steep()},
+    .options = {kStates},
+}};
+
+const Register forms{CaseSet{
+    .op = "kda",
+    .what = "gates, beta and norm in the kernel, grouped value heads, layouts, scales",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B2,T37,H2,HV4,K12,V20")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {ordinary(), mixed()},
+    .options = {states({{"gate", "softplus"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "sigmoid"}}),
+                states({{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "neg"}}),
+                states({{"gate", "lower_noA"}, {"bias", "1"}, {"lb", "-3"}}),
+                states({{"headwise", "1"}, {"scale", "0.7"}}),
+                states({{"l2norm", "1"}, {"vfirst", "1"}})},
+}};
+
+const Register gate_ends{CaseSet{
+    .op = "kda",
+    .what = "raw gates at both ends of their activation",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T70,H1,HV2,K16,V16")},
+    .dtypes = {Dtype::F32},
+    .fills = {weak(), saturated(), masked()},
+    .options = {states({{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "sigmoid"}}),
+                states({{"gate", "softplus"}, {"l2norm", "1"}})},
+}};
+
+const Register packed{CaseSet{
+    .op = "kda",
+    .what = "packed sequences, empty and of length one among them, at offsets that no chunk is "
+            "aligned to; K = V",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T3+0+1+70+33+0,H2,HV4,K16,V16")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {ordinary(), mixed()},
+    .options = {kPlain, kStates,
+                states({{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"unused", "1"}})},
+    .zero_share = 0.45,
+    .zero_share_why =
+        "states of empty sequences without an initial one, and their gradients, are zero",
+}};
+
+const Register partial{CaseSet{
+    .op = "kda",
+    .what = "states on one side only, batches, more heads than lanes",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B3,T20,H3,K5,V33"), sizes("B1,T129,H1,K33,V7")},
+    .dtypes = {Dtype::F32},
+    .fills = {ordinary(), open_gate()},
+    .options = {kPlain, {{"h0", "1"}}, {{"dht", "1"}}},
+}};
+
+const Register wide{CaseSet{
+    .op = "kda",
+    .what = "the head size in use, at which narrow storage is judged",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T100,H1,K128,V128")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {ordinary()},
+    .options = {states({{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "sigmoid"}})},
+}};
+
+const Register exact{CaseSet{
+    .op = "kda",
+    .what = "bits: integers, decays of 1 and 0; scale a power of two. Halvings need gates in log2 "
+            "units: exp(-k ln 2) is not 2^-k",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B2,T65,H1,HV2,K16,V8"), sizes("B1,T1+0+16+64+31,H2,K9,V9"),
+              sizes("B1,T130,H2,K64,V32")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {integers(), forgetful()},
+    .options = {{{"scale", "1"}},
+                {{"scale", "0.5"}, {"h0", "1"}, {"dht", "1"}},
+                {{"scale", "0.5"}, {"h0", "1"}, {"dht", "1"}, {"vfirst", "1"}}},
+}};
+
+const Register bitwise{CaseSet{
+    .op = "kda",
+    .what = "what contracts claim of bits: repeats, threads, batch, split, chunk, causality",
+    .lane = Lane::Smoke,
+    .check = Check::Bitwise,
+    .sizes = {sizes("B2,T70,H2,HV4,K20,V12"), sizes("B1,T5+0+66+22,H1,HV2,K16,V16")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {mixed(), saturated()},
+    .options = {kStates, {{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "sigmoid"}}},
+}};
+
+}  // namespace
+}  // namespace parity
