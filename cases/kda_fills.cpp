@@ -85,7 +85,7 @@ double gate(const RowDraw& d, std::uint64_t j, Gates gates) {
       return token || channel ? -1000 : -0.01 * u;
     }
     case Gates::Steep:
-      return -20 * u;
+      return (j + at.head) % 4 == 1 ? -20 * u : -0.3 * u;
   }
   return 0;
 }
@@ -104,7 +104,7 @@ double raw_gate(const RowDraw& d, std::uint64_t j, Gates gates) {
     case Gates::Mixed:
       return 3 * x - 1;
     case Gates::Saturated:
-      return 40 + x;
+      return 8 + x;
     case Gates::Masked:
       return x < -1.3 ? 60 : 0.3 * x - 5;
     case Gates::Steep:
@@ -177,13 +177,13 @@ void row(const RowDraw& d, std::span<double> out) {
 // Small integers. Keys have one or two entries of +-1, so that I - beta k k^T is orthogonal or a
 // projection and nothing grows faster than linearly: every intermediate of every order of
 // evaluation is an integer far below 2^24.
-void draw_integers(const RowDraw& d, std::span<double> out, bool forget) {
+void draw_integers(const RowDraw& d, std::span<double> out, bool forget, std::int64_t largest) {
   const std::string& name = d.spec.name;
   const auto K = static_cast<std::uint64_t>(out.size());
   if (name == "k") {
     for (double& x : out) x = 0;
     const auto row = static_cast<std::uint64_t>(d.row);
-    for (std::int64_t n = d.rng.integer(3 * row, 1, 2); n > 0; --n) {
+    for (std::int64_t n = d.rng.integer(3 * row, 1, largest); n > 0; --n) {
       const std::uint64_t i = 3 * row + static_cast<std::uint64_t>(n);
       out[static_cast<std::size_t>(d.rng.integer(i, 0, static_cast<std::int64_t>(K) - 1))] =
           d.rng.integer(kSecond + i, 0, 1) ? 1 : -1;
@@ -194,12 +194,13 @@ void draw_integers(const RowDraw& d, std::span<double> out, bool forget) {
     const std::uint64_t i = static_cast<std::uint64_t>(d.first) + j;
     out[j] = name == "g"      ? (forget && d.rng.uniform01(i) < 0.04 ? -1000 : 0)
              : name == "beta" ? static_cast<double>(d.rng.integer(i, 0, 1))
-                              : static_cast<double>(d.rng.integer(i, -2, 2));
+                              : static_cast<double>(d.rng.integer(i, -largest, largest));
   }
 }
 
-void integer_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, false); }
-void forgetful_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, true); }
+void integer_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, false, 2); }
+void sign_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, true, 1); }
+void forgetful_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, true, 2); }
 
 }  // namespace
 
@@ -242,10 +243,10 @@ Fill masked() {
           row<Keys::Random, Gates::Masked, Betas::Middle>};
 }
 Fill steep() {
-  return {
-      "steep",
-      "-20 a token, below any bound: powers of decays overflow where only their ratio is finite",
-      row<Keys::Random, Gates::Steep, Betas::Middle>};
+  return {"steep",
+          "-20 a token in some channels, below any bound: powers of decays overflow where only "
+          "their ratio is finite",
+          row<Keys::Random, Gates::Steep, Betas::Middle>};
 }
 Fill reflect() {
   return {"reflect", "beta 2: reflections, errors are carried undamped",
@@ -263,6 +264,11 @@ Fill integers() {
   return {"integers",
           "small integers and sparse keys: every order of evaluation gives the same bits",
           integer_row, true};
+}
+Fill signs() {
+  return {"signs",
+          "-1, 0 and 1 with decays of 1 and 0, few enough that bf16 holds every intermediate",
+          sign_row, true};
 }
 Fill forgetful() {
   return {"forgetful",

@@ -15,11 +15,12 @@ Fill repeated();   // one key again and again, beta 1: ill-conditioned
 Fill mixed();      // decays from 0 to e^-5 side by side, by channel and head
 Fill saturated();  // gates at the lower bound: only the diagonal is left, ranges are at their limit
 Fill masked();     // tokens and channels at -1000 among open ones
-Fill steep();      // -20 a token: no product of powers of decays is finite
+Fill steep();      // -20 a token in some channels: no product of powers of decays is finite
 Fill reflect();    // beta 2: eigenvalue -1
 Fill edges();      // beta 0, 1 and 2, zero keys and keys of 1e-3
 Fill decades();    // values of v and of the cotangents over six decades
 Fill integers();   // exact: small integers, sparse keys, gates 0
+Fill signs();      // exact also where intermediates are stored in bf16: values of -1, 0, 1
 Fill forgetful();  // exact: the same with decays of 1 and 0
 
 }  // namespace parity::kda_cases

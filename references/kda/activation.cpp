@@ -88,48 +88,83 @@ void activate_gate(const Setup& s, const Inputs& in, Activated& a) {
       }
 }
 
+// Companion of sum_rows c dg of one channel: rows of dG reach every token before them in their
+// block, so the error of a row counts with the sum of c up to it.
+template <class Coefficient>
+double functional_error(const Setup& s, const Gradients& d, std::int64_t hv, std::int64_t k,
+                        const Coefficient& c) {
+  double sum = 0;
+  for (std::size_t n = 0; n + 1 < s.starts.size(); ++n) {
+    double reach = 0;
+    for (std::int64_t row = s.starts[n]; row < s.starts[n + 1]; ++row) {
+      if ((row - s.starts[n]) % kGateBlock == 0) reach = 0;
+      const std::size_t i = at((row * s.HV + hv) * s.K + k);
+      reach += c(row);
+      const double own = c(row) * d.g_own[i], passed = reach * d.g_row[i];
+      sum += own * own + passed * passed;
+    }
+  }
+  return std::sqrt(sum);
+}
+
+// One raw gate: dx = slope dy, and its term weight dy of dA.
+struct GateSlope {
+  double slope = 0, weight = 0;
+  double slope_error = 0, weight_error = 0;  // in roundoffs
+};
+
+GateSlope gate_slope(const Setup& s, const Inputs& in, const Activated& a, std::int64_t row,
+                     std::int64_t hv, std::int64_t k) {
+  const GatePoint p = gate_point(s, in, row, hv, k);
+  const double a_error = 2 + std::abs(p.A);
+  GateSlope r;
+  if (s.gate == Gate::Softplus) {
+    const std::size_t i = at((row * s.HV + hv) * s.K + k);
+    const double slope = softplus_slope(p.z);
+    r.slope = -p.exp_A * slope;
+    r.slope_error = std::abs(r.slope) * (a_error + 2 + std::abs(p.z) * (1 - slope));
+    r.weight = a.g[i];
+    r.weight_error = a.g_error[i];
+  } else {
+    const double y = p.exp_A * p.z, sig = sigmoid(y);
+    r.slope = s.lower * sig * (1 - sig) * p.exp_A;
+    r.slope_error = std::abs(r.slope) * (a_error + 2 + std::abs(y)) +
+                    std::abs(s.lower * p.exp_A) * (sig + kFlushed);
+    r.weight = r.slope * p.z;
+    r.weight_error = (r.slope_error + std::abs(r.slope)) * std::abs(p.z);
+  }
+  return r;
+}
+
 void gate_backward(const Setup& s, const Inputs& in, const Activated& a, Gradients& d) {
   d.g_raw = Graded(in.g.size());
   if (s.has_A) d.A_log = Graded(at(s.HV));
   if (s.has_bias) d.dt_bias = Graded(at(s.HV * s.K));
-  // The errors of neighbouring dg share the suffix sum of their chunk, so companions add up over
-  // tokens; over channels they are independent, and their squares add up.
   for (std::int64_t hv = 0; hv < s.HV; ++hv) {
     double dA = 0, dA_error_2 = 0, dA_rounding = 0;
     for (std::int64_t k = 0; k < s.K; ++k) {
-      double bias = 0, bias_error = 0, channel_error = 0;
+      double bias = 0, bias_rounding = 0;
       for (std::int64_t row = 0; row < s.rows(); ++row) {
-        const GatePoint p = gate_point(s, in, row, hv, k);
         const std::size_t i = at((row * s.HV + hv) * s.K + k);
-        const double dy = d.g.value[i], dy_error = d.g.scale[i], a_error = 2 + std::abs(p.A);
-        double dx = 0, dx_error = 0;
-        if (s.gate == Gate::Softplus) {
-          const double slope = softplus_slope(p.z);
-          dx = -p.exp_A * slope * dy;
-          dx_error = p.exp_A * slope * dy_error +
-                     std::abs(dx) * (a_error + 2 + std::abs(p.z) * (1 - slope));
-          dA += dy * a.g[i];
-          channel_error += std::abs(a.g[i]) * dy_error + std::abs(dy) * a.g_error[i];
-          dA_rounding += std::abs(dy * a.g[i]);
-        } else {
-          const double y = p.exp_A * p.z, sig = sigmoid(y),
-                       slope = s.lower * sig * (1 - sig) * p.exp_A;
-          dx = dy * slope;
-          dx_error = std::abs(slope) * dy_error + std::abs(dx) * (a_error + 2 + std::abs(y)) +
-                     std::abs(dy * s.lower * p.exp_A) * (sig + kFlushed);
-          dA += dx * p.z;
-          channel_error += std::abs(p.z) * dx_error;
-          dA_rounding += std::abs(dx * p.z);
-        }
+        const GateSlope gate = gate_slope(s, in, a, row, hv, k);
+        const double dy = d.g.value[i], dx = gate.slope * dy;
+        const double rounding = std::abs(dy) * gate.slope_error + std::abs(dx);
         d.g_raw.value[i] = dx;
-        d.g_raw.scale[i] = dx_error;
+        d.g_raw.scale[i] = std::abs(gate.slope) * d.g.scale[i] + rounding;
         bias += dx;
-        bias_error += dx_error;
+        bias_rounding += rounding;
+        dA += dy * gate.weight;
+        dA_rounding += std::abs(dy) * (std::abs(gate.weight) + gate.weight_error);
       }
-      dA_error_2 += channel_error * channel_error;
+      const double to_A = functional_error(
+          s, d, hv, k, [&](std::int64_t row) { return gate_slope(s, in, a, row, hv, k).weight; });
+      dA_error_2 += to_A * to_A;  // channels are independent
       if (s.has_bias) {
         d.dt_bias.value[at(hv * s.K + k)] = bias;
-        d.dt_bias.scale[at(hv * s.K + k)] = bias_error;
+        d.dt_bias.scale[at(hv * s.K + k)] =
+            bias_rounding + functional_error(s, d, hv, k, [&](std::int64_t row) {
+              return gate_slope(s, in, a, row, hv, k).slope;
+            });
       }
     }
     if (s.has_A) {

@@ -26,7 +26,12 @@ struct Gradients {
   Graded q, k, v, g, beta,
       h0;  // g, beta: of the effective ones; q, k: of the caller's after finish()
   Graded g_raw, A_log, dt_bias, beta_logit;
+  Real g_own, g_row;  // what g.scale is made of: the token's own part, and its row of dG, which the
+                      // sum over the rest of the block passes on to every token before it
 };
+
+inline constexpr std::int64_t kGateBlock =
+    64;  // the longest prefix sum of a gate in use; shorter ones err less
 
 // From the gradients of what the recurrence sees to those of the inputs. q and k arrive summed over
 // their value heads.

@@ -1,6 +1,5 @@
-// Variants (request.variation > 0): shuffled orders of summation; in contracts with narrow points
-// stochastic rounding in place of rounding to nearest; without them also another chunk, since
-// nothing but f32 rounding depends on it.
+// Variants (request.variation > 0): shuffled orders of summation, and in contracts with narrow
+// points rounding to nearest on randomly shifted grids. The chunk is the contract's in all of them.
 #include "references/kda/base.hpp"
 
 #include <algorithm>
@@ -19,13 +18,12 @@ Engine engine_of(const Setup& s, const BaseRequest& request) {
   // (kda.md §4.2).
   e.diagonal_anchor = 7.5F * kLog2e * static_cast<float>(s.lower != 0 ? -s.lower : 2);
   if (request.variation > 0) {
+    const Noise draw{request.seed, true};
+    const auto variation = static_cast<std::uint64_t>(request.variation);
     const std::uint64_t seed =
-        request.seed * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(request.variation);
+        (std::uint64_t{draw.of(2 * variation)} << 32) + draw.of(2 * variation + 1);
     e.noise = {seed, true};
-    e.orders = Orders(seed | 1);
-    constexpr std::size_t kChunks[] = {16, 32, 64};
-    if (request.contract.roundings.empty() && e.chunk > 0)
-      e.chunk = kChunks[static_cast<std::size_t>(request.variation) % 3];
+    e.orders = Orders(seed + (seed == 0));
   }
   return e;
 }

@@ -10,9 +10,9 @@ const std::uint16_t* Orders::of(std::size_t length) {
   if (seed_ == 0 || length < 2) return nullptr;
   std::vector<std::uint16_t>& order = orders_[length];
   if (order.empty()) {
-    Noise draw{seed_ + length, true};
+    const Noise draw{seed_ + length, true};
     for (std::size_t i = 0; i < length; ++i) order.push_back(static_cast<std::uint16_t>(i));
-    for (std::size_t i = length - 1; i > 0; --i) std::swap(order[i], order[draw.next() % (i + 1)]);
+    for (std::size_t i = length - 1; i > 0; --i) std::swap(order[i], order[draw.of(i) % (i + 1)]);
   }
   return order.data();
 }

@@ -28,7 +28,13 @@ void add_storage(Contract& contract, Dtype to, const Setup& s) {
 
 Contract contract_of(const Case& c, const std::map<std::string, std::string>& attributes) {
   const Setup s = setup_of(c);
-  Contract contract{.name = "f32", .dtypes = {c.dtype}, .accumulate = Dtype::F32, .chunk = 64};
+  // In plain f32 only the types are known: neither the order of the sums nor how the decays are
+  // made.
+  Contract contract{.name = "f32",
+                    .dtypes = {c.dtype},
+                    .accumulate = Dtype::F32,
+                    .chunk = 64,
+                    .fidelity = Fidelity::Partial};
   if (const std::string chunk = attribute(attributes, "chunk"); !chunk.empty())
     contract.chunk = std::stoll(chunk);
   if (c.dtype == Dtype::F64) {
@@ -41,6 +47,7 @@ Contract contract_of(const Case& c, const std::map<std::string, std::string>& at
                                         : rounding.find("between kernels") != std::string::npos;
   if (!storage) return contract;
   contract.name = "fla_" + std::string(name(c.dtype));
+  contract.fidelity = Fidelity::Faithful;
   add_storage(contract, c.dtype, s);
   const bool old = attribute(attributes, "source").find(" 0.4.") != std::string::npos;
   // Tensor cores drop the low bits of f32 operands (tolerance.md §6.1).

@@ -1,13 +1,17 @@
 // Step t: S~ = diag(exp g) S; e = v - S~^T k; u = beta e; S = S~ + k u^T; o = scale S^T q (kda.md
 // §1).
 //
-// Companion of one value column, in roundoffs (tolerance.md §3.2). (I - beta k k^T) does not expand
-// the 2-norm while 0 <= beta |k|^2 <= 2, so errors are carried by max(1, |1 - beta |k|^2|) max_d
-// a_d, and each token adds
-//   |w S~| (1 + beta |k|^2) + beta |k| |v|,     w_d = 1 + |G_d| + error of G_d
-// where G_d is the gate summed since the start of the 64-token block: a chunked kernel makes decays
-// from differences of such prefix sums, and a difference is off by a roundoff of the sum (kda.md
-// §4.4).
+// Companion M of one value column, in roundoffs (tolerance.md §3.2): the 2-norm over K of the error
+// of S. (I - beta k k^T) does not expand it while 0 <= beta |k|^2 <= 2, so it is carried by max(1,
+// |1 - beta |k|^2|) max_d a_d. Roundings of different tokens are independent and of zero mean, so
+// their squares add up (Higham and Mary 2019), a token adding
+//   |p S~|                                 the decayed state, p_d = 1 + |g_d| + error of g_d
+//   beta |k| (|k| |x S~| + |v|)            the prediction and what is written, x_d = 1 + |G_d| +
+//   error of G_d
+// where G_d is the gate summed since the start of the 64-token block: a chunked kernel makes the
+// decays that it reads with from differences of such prefix sums, and a difference is off by a
+// roundoff of the sum (kda.md §4.4). At the end of a block the state itself is decayed so. Every
+// read, of the output too, sees M and |x S~|.
 #include <algorithm>
 #include <cmath>
 
@@ -65,14 +69,17 @@ void decay_token(const Chain& c, std::int64_t t, Carried& x, Token& z) {
     std::ranges::fill(x.G_error, 0);
   }
   std::ranges::fill(z.r, 0);
-  std::ranges::fill(z.norm_2, 0);
+  std::ranges::fill(z.kept_2, 0);
+  std::ranges::fill(z.read_2, 0);
   const Rows& loops = rows();
   for (std::size_t i = 0; i < c.K; ++i) {
     x.G[i] += g[i];
-    x.G_error[i] += g_error[i];
+    x.G_error[i] += g_error[i] * g_error[i];
     z.a[i] = std::exp(g[i]);
-    z.w[i] = 1 + std::abs(x.G[i]) + x.G_error[i];
-    loops.decay(&x.S[i * c.V], z.a[i], k[i], z.w[i], z.r.data(), z.norm_2.data(), c.V);
+    z.kept[i] = 1 + std::abs(g[i]) + g_error[i];
+    z.read[i] = 1 + std::abs(x.G[i]) + std::sqrt(x.G_error[i]);
+    loops.decay(&x.S[i * c.V], z.a[i], k[i], z.kept[i], z.read[i], z.r.data(), z.kept_2.data(),
+                z.read_2.data(), c.V);
   }
   for (std::size_t j = 0; j < c.V; ++j) {
     z.beta[j] = c.headwise ? beta[j] : beta[0];
@@ -81,14 +88,17 @@ void decay_token(const Chain& c, std::int64_t t, Carried& x, Token& z) {
   }
 }
 
-void advance_companion(const Chain& c, std::int64_t t, const Token& z, Carried& x) {
+void advance_companion(const Chain& c, std::int64_t t, Token& z, Carried& x) {
   const double* v = c.v + at(t) * c.v_stride;
-  const double widest = c.K ? *std::ranges::max_element(z.a) : 0, k_2 = z.k_norm * z.k_norm;
+  const double widest = *std::ranges::max_element(z.a), k_2 = z.k_norm * z.k_norm;
+  const bool block_ends = (t + 1) % kGateBlock == 0 || t + 1 == c.tokens;
   for (std::size_t j = 0; j < c.V; ++j) {
-    const double b = std::abs(z.beta[j]);
-    const double carried = widest * std::max(1.0, std::abs(1 - z.beta[j] * k_2));
+    const double b = std::abs(z.beta[j]), decayed = widest * x.M[j];
+    const double carried = decayed * std::max(1.0, std::abs(1 - z.beta[j] * k_2));
+    const double written = b * z.k_norm * (z.k_norm * std::sqrt(z.read_2[j]) + std::abs(v[j]));
+    z.M_read[j] = std::sqrt(decayed * decayed + z.read_2[j]);
     x.M[j] =
-        carried * x.M[j] + std::sqrt(z.norm_2[j]) * (1 + b * k_2) + b * z.k_norm * std::abs(v[j]);
+        std::sqrt(carried * carried + (block_ends ? z.read_2[j] : z.kept_2[j]) + written * written);
   }
 }
 
@@ -110,7 +120,8 @@ Outputs forward(const Setup& s, const Inputs& in, const Activated& a) {
         const double *q = c.q + at(t) * c.qk_stride, *k = c.k + at(t) * c.qk_stride;
         for (std::size_t i = 0; i < c.K; ++i)
           loops.write(&x.S[i * c.V], k[i], z.u.data(), c.scale * q[i], o, c.V);
-        for (std::size_t j = 0; j < c.V; ++j) o_scale[j] = z.q_norm * x.M[j];
+        for (std::size_t j = 0; j < c.V; ++j)
+          o_scale[j] = z.q_norm * std::sqrt(x.M[j] * x.M[j] + z.read_2[j]);
       }
       for (std::size_t i = 0; i < c.K; ++i)
         for (std::size_t j = 0; j < c.V; ++j) {

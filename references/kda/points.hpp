@@ -25,12 +25,12 @@
 
 namespace parity::kda {
 
-// Bits for stochastic rounding; off in the base itself.
+// Bits for the variants' roundings, a function of the value; off in the base itself.
 struct Noise {
-  std::uint64_t state = 0;
+  std::uint64_t seed = 0;
   bool on = false;
-  std::uint32_t next() {  // splitmix64
-    std::uint64_t z = (state += 0x9e3779b97f4a7c15);
+  std::uint32_t of(std::uint64_t value) const {  // splitmix64
+    std::uint64_t z = (value + seed) * 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
@@ -38,11 +38,11 @@ struct Noise {
 };
 
 // One point: rounds in place. Truncation is kept in the variants (it belongs to the contract);
-// rounding to nearest becomes stochastic there.
+// rounding to nearest is done on a randomly shifted grid there.
 struct Point {
   Dtype to = Dtype::F32;
   Rounding mode = Rounding::NearestEven;
-  void operator()(std::span<float> x, Noise& noise) const;
+  void operator()(std::span<float> x, const Noise& noise) const;
   bool on() const { return to != Dtype::F32; }
 };
 

@@ -28,28 +28,28 @@ Chain chain_of(const Setup&, const Inputs&, const Activated&, std::int64_t n, st
 
 // The state of a chain between tokens, with its companion.
 struct Carried {
-  Real S;           // K x V
-  Real M;           // V: error of a column of S in roundoffs, as a 2-norm over K
-  Real G, G_error;  // K: gate summed since the start of the 64-token block, for the companion
+  Real S;  // K x V
+  Real M;  // V: error of a column of S in roundoffs, as a 2-norm over K
+  Real G,
+      G_error;  // K: gate summed since the start of the 64-token block, and the square of its error
 };
 
 // What one token computes on its way.
 struct Token {
-  Real a,
-      w;  // K: decay, and 1 + |G| + its error: roundoffs of a decay factor made from prefix sums
-  Real r, e, u, beta;  // V
-  Real norm_2;         // V: squared norm of w S~ by column
+  Real a;           // K: decay
+  Real kept, read;  // K: roundoffs of a decay made token by token, and of one made from prefix sums
+  Real r, e, u, beta;   // V
+  Real kept_2, read_2;  // V: squared norms of those times S~, by column
+  Real M_read;          // V: companion of S~ as it is read
   double q_norm = 0, k_norm = 0;
-  explicit Token(std::size_t K, std::size_t V) : a(K), w(K), r(V), e(V), u(V), beta(V), norm_2(V) {}
+  explicit Token(std::size_t K, std::size_t V)
+      : a(K), kept(K), read(K), r(V), e(V), u(V), beta(V), kept_2(V), read_2(V), M_read(V) {}
 };
-
-inline constexpr std::int64_t kGateBlock =
-    64;  // the longest prefix sum of a gate in use; shorter ones err less
 
 // S <- diag(a) S, then r, e, u of the token. The companion is not touched.
 void decay_token(const Chain&, std::int64_t t, Carried&, Token&);
 // The companion's step of tolerance.md §3.2; call between decay_token and the write.
-void advance_companion(const Chain&, std::int64_t t, const Token&, Carried&);
+void advance_companion(const Chain&, std::int64_t t, Token&, Carried&);
 Carried begin(const Chain&, const double* h0);
 
 }  // namespace parity::kda

@@ -18,21 +18,25 @@ inline __attribute__((always_inline)) void absolute(Pack& p) {
   p = p < 0 ? negative : p;
 }
 
-void decay(double* row, double a, double k, double w, double* r, double* norm, std::size_t V) {
+void decay(double* row, double a, double k, double w, double x, double* r, double* kept,
+           double* read, std::size_t V) {
   std::size_t v = 0;
   for (; v + kLanes <= V; v += kLanes) {
-    Pack x, y, z;
-    load(x, row + v), load(y, r + v), load(z, norm + v);
-    x *= a;
-    y += k * x;
-    const Pack weighted = w * x;
-    z += weighted * weighted;
-    store(row + v, x), store(r + v, y), store(norm + v, z);
+    Pack s, y, m, n;
+    load(s, row + v), load(y, r + v), load(m, kept + v), load(n, read + v);
+    s *= a;
+    y += k * s;
+    const Pack square = s * s;
+    m += (w * w) * square;
+    n += (x * x) * square;
+    store(row + v, s), store(r + v, y), store(kept + v, m), store(read + v, n);
   }
   for (; v < V; ++v) {
     row[v] *= a;
     r[v] += k * row[v];
-    norm[v] += (w * row[v]) * (w * row[v]);
+    const double square = row[v] * row[v];
+    kept[v] += (w * w) * square;
+    read[v] += (x * x) * square;
   }
 }
 
@@ -62,64 +66,85 @@ void add(double* row, double k, const double* u, std::size_t V) {
   for (; v < V; ++v) row[v] += k * u[v];
 }
 
-double adjoint(double* lam, const double* state, double q, double k, double w, const double* d_o,
-               double* du, double* norm, std::size_t V) {
+double adjoint(double* lam, const double* state, double q, double k, double w, double x,
+               const double* d_o, double* du, double* kept, double* read, std::size_t V) {
   Pack sum = {};
   double tail = 0;
   std::size_t v = 0;
   for (; v + kLanes <= V; v += kLanes) {
-    Pack x, s, c, y, z;
-    load(x, lam + v), load(s, state + v), load(c, d_o + v), load(y, du + v), load(z, norm + v);
+    Pack l, s, c, y, m, n;
+    load(l, lam + v), load(s, state + v), load(c, d_o + v), load(y, du + v), load(m, kept + v),
+        load(n, read + v);
     sum += s * c;
-    x += q * c;
-    y += k * x;
-    const Pack weighted = w * x;
-    z += weighted * weighted;
-    store(lam + v, x), store(du + v, y), store(norm + v, z);
+    l += q * c;
+    y += k * l;
+    const Pack square = l * l;
+    m += (w * w) * square;
+    n += (x * x) * square;
+    store(lam + v, l), store(du + v, y), store(kept + v, m), store(read + v, n);
   }
   for (; v < V; ++v) {
     tail += state[v] * d_o[v];
     lam[v] += q * d_o[v];
     du[v] += k * lam[v];
-    norm[v] += (w * lam[v]) * (w * lam[v]);
+    const double square = lam[v] * lam[v];
+    kept[v] += (w * w) * square;
+    read[v] += (x * x) * square;
   }
   return total(sum, tail);
 }
 
-BackwardSums close(double* lam, const double* state, double a, double k, const double* u,
-                   const double* de, const double* A, const double* M, std::size_t V) {
-  Pack lam_u = {}, state_de = {}, d_state = {}, abs_d_state = {}, lam_error = {}, state_error = {};
+BackwardSums close(double* lam, const double* state, double a, double k, const Columns& c,
+                   std::size_t V) {
+  Pack lam_u = {}, state_de = {}, lam_u_error = {}, state_de_error = {}, d_state = {},
+       abs_d_state = {}, lam_error = {}, state_error = {};
   BackwardSums tail;
   std::size_t v = 0;
   for (; v + kLanes <= V; v += kLanes) {
-    Pack x, s, y, e, wa, wm;
-    load(x, lam + v), load(s, state + v), load(y, u + v), load(e, de + v), load(wa, A + v),
-        load(wm, M + v);
+    Pack x, s, y, e, w;
+    load(x, lam + v), load(s, state + v), load(y, c.u + v), load(e, c.de + v);
     lam_u += x * y;
     state_de += s * e;
+    load(w, c.u_error + v);
+    w *= x;
+    lam_u_error += w * w;
+    load(w, c.de_error + v);
+    w *= s;
+    state_de_error += w * w;
     const Pack d = x - k * e;
     Pack ds = d * s;
     d_state += ds;
     absolute(ds);
     abs_d_state += ds;
-    const Pack from_lam = wa * s, from_state = wm * d;
-    lam_error += from_lam * from_lam;
-    state_error += from_state * from_state;
+    load(w, c.A + v);
+    w *= s;
+    lam_error += w * w;
+    load(w, c.M + v);
+    w *= d;
+    state_error += w * w;
     store(lam + v, a * d);
   }
+  const auto square = [](double z) { return z * z; };
   for (; v < V; ++v) {
-    tail.lam_u += lam[v] * u[v];
-    tail.state_de += state[v] * de[v];
-    const double d = lam[v] - k * de[v], ds = d * state[v];
+    tail.lam_u += lam[v] * c.u[v];
+    tail.state_de += state[v] * c.de[v];
+    tail.lam_u_error += square(lam[v] * c.u_error[v]);
+    tail.state_de_error += square(state[v] * c.de_error[v]);
+    const double d = lam[v] - k * c.de[v], ds = d * state[v];
     tail.d_state += ds;
     tail.abs_d_state += ds < 0 ? -ds : ds;
-    tail.lam_error += (A[v] * state[v]) * (A[v] * state[v]);
-    tail.state_error += (M[v] * d) * (M[v] * d);
+    tail.lam_error += square(c.A[v] * state[v]);
+    tail.state_error += square(c.M[v] * d);
     lam[v] = a * d;
   }
-  return {total(lam_u, tail.lam_u),         total(state_de, tail.state_de),
-          total(d_state, tail.d_state),     total(abs_d_state, tail.abs_d_state),
-          total(lam_error, tail.lam_error), total(state_error, tail.state_error)};
+  return {.lam_u = total(lam_u, tail.lam_u),
+          .state_de = total(state_de, tail.state_de),
+          .lam_u_error = total(lam_u_error, tail.lam_u_error),
+          .state_de_error = total(state_de_error, tail.state_de_error),
+          .d_state = total(d_state, tail.d_state),
+          .abs_d_state = total(abs_d_state, tail.abs_d_state),
+          .lam_error = total(lam_error, tail.lam_error),
+          .state_error = total(state_error, tail.state_error)};
 }
 
 double dot(const double* x, const double* y, std::size_t V) {
