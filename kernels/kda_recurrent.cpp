@@ -129,7 +129,7 @@ KernelDef recurrent(std::string_view name, Dtype dtype) {
       .contract = {.name = dtype == Dtype::F32 ? "f32" : "f32, bf16 in and out",
                    .dtypes = {dtype},
                    .accumulate = Dtype::F32,
-                   .fidelity = Fidelity::Faithful,
+                   .fidelity = Fidelity::Partial,  // the base is the chunked form
                    .invariant = {"threads", "batch", "split", "causal"}},
       .variants = {{}, {.options = {{"isa", "portable"}}}},
       .refuses = refuses_here,
