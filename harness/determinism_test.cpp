@@ -51,6 +51,7 @@ TEST(Determinism, SoundKernelsKeepTheirClaims) {
     const CaseRecord r = judged(test::forward, check, 3);
     EXPECT_EQ(r.status, "pass") << r.reason;
     EXPECT_EQ(r.accounting.compared, r.accounting.produced);
+    EXPECT_EQ(r.repro.ends_with(" --bitwise"), check == Check::Bitwise) << r.repro;
   }
 }
 

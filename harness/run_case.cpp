@@ -182,8 +182,8 @@ std::string repro(const Subject& subject, const Candidate& candidate, const std:
   std::string line = fmt::format("{} '{}'", subject.command, id);
   if (subject.direction != Direction::Both)
     line += fmt::format(" --direction {}", name(subject.direction));
-  if (subject.check == Check::Bitwise || subject.check == Check::Sharded ||
-      subject.check == Check::Drift)
+  if (subject.check == Check::Bitwise) line += " --bitwise";
+  if (subject.check == Check::Sharded || subject.check == Check::Drift)
     line += fmt::format(" --check {}", name(subject.check));
   return line;
 }

@@ -314,9 +314,12 @@ void run_here(const std::vector<Subject>& subjects, const SuiteOptions& options,
 
 SuiteResult run_suite(const std::vector<Subject>& given, const SuiteOptions& options,
                       const SuiteHooks& hooks, const Sink& sink, const ShowProgress& progress) {
-  std::vector<Subject> subjects = given;
-  if (options.direction != Direction::Both)
-    for (Subject& s : subjects) s.direction = options.direction;
+  std::vector<Subject> narrowed;
+  if (options.direction != Direction::Both) {
+    narrowed = given;
+    for (Subject& s : narrowed) s.direction = options.direction;
+  }
+  const std::vector<Subject>& subjects = narrowed.empty() ? given : narrowed;
   Ledger ledger(subjects, options, hooks, sink, progress);
   int signal = 0;
   if (options.isolate) {

@@ -121,19 +121,18 @@ Zygote::~Zygote() {
   if (pid_ > 0) kill_and_reap(pid_);
 }
 
-std::string Zygote::trouble(double timeout_s) {
-  if (loaded_) return "";
-  pollfd p{socket_.get(), POLLIN, 0};
+const std::string& Zygote::trouble(double timeout_s) {
+  if (trouble_) return *trouble_;
   const Deadline deadline = after_seconds(timeout_s);
-  while (::poll(&p, 1, poll_ms(deadline)) == 0)
+  pollfd p{socket_.get(), POLLIN, 0};
+  while (::poll(&p, 1, poll_ms(deadline)) <= 0)
     if (poll_ms(deadline) == 0)
-      return fmt::format("the library did not load within {:g} s", timeout_s);
+      return trouble_.emplace(fmt::format("the library did not load within {:g} s", timeout_s));
   std::array<char, 4096> text{};
   const ssize_t n = ::recv(socket_.get(), text.data(), text.size(), 0);
-  if (n <= 0) return "the process that loads the library died";
+  if (n <= 0) return trouble_.emplace("the process that loads the library died");
   const std::string answer(text.data(), static_cast<std::size_t>(n));
-  loaded_ = answer == "ok";
-  return loaded_ ? "" : answer;
+  return trouble_.emplace(answer == "ok" ? "" : answer);
 }
 
 void Zygote::start(std::size_t subject, std::span<const std::size_t> todo, int out) {

@@ -2,6 +2,7 @@
 // of subjects from then on. The children belong to the suite, not to it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,15 +20,15 @@ class Zygote {
   Zygote(const Zygote&) = delete;
   Zygote& operator=(const Zygote&) = delete;
 
-  // Waits until the library is loaded; "" or why it is not.
-  std::string trouble(double timeout_s);
+  // Waits until the library is loaded, at its first call; "" or why it is not.
+  const std::string& trouble(double timeout_s);
   // The child writes its frames to `out`, the first of them its pid.
   void start(std::size_t subject, std::span<const std::size_t> todo, int out);
 
  private:
   pid_t pid_ = -1;
   Fd socket_ = {};
-  bool loaded_ = false;
+  std::optional<std::string> trouble_ = {};  // known once the library answered
 };
 
 }  // namespace parity
