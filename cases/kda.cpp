@@ -72,7 +72,7 @@ const Register packed{CaseSet{
     .what = "packed sequences, empty and of length one among them, at offsets that no chunk is "
             "aligned to; K = V",
     .lane = Lane::Smoke,
-    .sizes = {sizes("B1,T3+0+1+70+33+0,H2,HV4,K16,V16")},
+    .sizes = {sizes("B1,T3+0+1+70+33+0+9,H2,HV4,K16,V16")},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {ordinary(), mixed()},
     .options = {kPlain, kStates,

@@ -141,35 +141,36 @@ void gate_backward(const Setup& s, const Inputs& in, const Activated& a, Gradien
   if (s.has_A) d.A_log = Graded(at(s.HV));
   if (s.has_bias) d.dt_bias = Graded(at(s.HV * s.K));
   for (std::int64_t hv = 0; hv < s.HV; ++hv) {
-    double dA = 0, dA_error_2 = 0, dA_rounding = 0;
+    double dA = 0, dA_error_2 = 0, dA_sum = 0;
     for (std::int64_t k = 0; k < s.K; ++k) {
-      double bias = 0, bias_rounding = 0;
+      double bias = 0, bias_error_2 = 0, bias_sum = 0;
       for (std::int64_t row = 0; row < s.rows(); ++row) {
         const std::size_t i = at((row * s.HV + hv) * s.K + k);
         const GateSlope gate = gate_slope(s, in, a, row, hv, k);
         const double dy = d.g.value[i], dx = gate.slope * dy;
-        const double rounding = std::abs(dy) * gate.slope_error + std::abs(dx);
+        const double from_slope = std::abs(dy) * gate.slope_error;
         d.g_raw.value[i] = dx;
-        d.g_raw.scale[i] = std::abs(gate.slope) * d.g.scale[i] + rounding;
+        d.g_raw.scale[i] = std::abs(gate.slope) * d.g.scale[i] + from_slope + std::abs(dx);
         bias += dx;
-        bias_rounding += rounding;
+        bias_sum += std::abs(dx);
+        bias_error_2 += from_slope * from_slope;
         dA += dy * gate.weight;
-        dA_rounding += std::abs(dy) * (std::abs(gate.weight) + gate.weight_error);
+        dA_sum += std::abs(dy * gate.weight);
+        dA_error_2 += dy * gate.weight_error * (dy * gate.weight_error);
       }
       const double to_A = functional_error(
           s, d, hv, k, [&](std::int64_t row) { return gate_slope(s, in, a, row, hv, k).weight; });
       dA_error_2 += to_A * to_A;  // channels are independent
       if (s.has_bias) {
+        const double to_bias = functional_error(
+            s, d, hv, k, [&](std::int64_t row) { return gate_slope(s, in, a, row, hv, k).slope; });
         d.dt_bias.value[at(hv * s.K + k)] = bias;
-        d.dt_bias.scale[at(hv * s.K + k)] =
-            bias_rounding + functional_error(s, d, hv, k, [&](std::int64_t row) {
-              return gate_slope(s, in, a, row, hv, k).slope;
-            });
+        d.dt_bias.scale[at(hv * s.K + k)] = std::sqrt(to_bias * to_bias + bias_error_2) + bias_sum;
       }
     }
     if (s.has_A) {
       d.A_log.value[at(hv)] = dA;
-      d.A_log.scale[at(hv)] = std::sqrt(dA_error_2) + dA_rounding;
+      d.A_log.scale[at(hv)] = std::sqrt(dA_error_2) + dA_sum;
     }
   }
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "references/kda/base_chain.hpp"
+#include "references/kda/chunk_faults.hpp"
 
 namespace parity::kda {
 namespace {
@@ -14,6 +14,15 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 Engine engine_of(const Setup& s, const BaseRequest& request) {
   Engine e{.setup = s, .points = points_of(request.contract), .fault = parse_fault(request.fault)};
   e.chunk = s.headwise ? 0 : at(request.contract.chunk);
+  if (e.has(Fault::ChunkHardCoded) && e.chunk > 0) e.chunk = 32;
+  if (e.has(Fault::ErrorBeforeDecay)) e.chunk = 0;
+  const std::pair<Fault, Point Points::*> narrowed[] = {{Fault::MergeNarrow, &Points::merge},
+                                                        {Fault::NarrowGateSum, &Points::g},
+                                                        {Fault::NarrowState, &Points::state},
+                                                        {Fault::BiasNarrow, &Points::dbias}};
+  for (const auto& [fault, point] : narrowed)
+    if (e.has(fault)) e.points.*point = {.to = Dtype::BF16};
+  if (e.has(Fault::OutputTruncated)) e.points.o.mode = Rounding::TowardZero;
   // 0.6.0's anchor of a diagonal block: half a sub-chunk of the strongest decay below its first row
   // (kda.md §4.2).
   e.diagonal_anchor = 7.5F * kLog2e * static_cast<float>(s.lower != 0 ? -s.lower : 2);
@@ -37,6 +46,7 @@ Evaluation base(const BaseRequest& request) {
   Engine e = engine_of(s, request);
   Narrow narrow;
   const Wide x = activate_base(e, in, narrow);
+  e.open = std::ranges::all_of(x.g, [](float g) { return g == 0; });
   Run run{.e = e,
           .x = x,
           .o = Floats32(in.v.size()),
@@ -49,9 +59,15 @@ Evaluation base(const BaseRequest& request) {
     run.d.beta.resize(in.beta.size());
     run.d.h0.resize(in.h0.size());
   }
+  if (e.has(Fault::ScalarStateGradient) && gradients && s.dht && e.chunk > 0) {
+    for (std::int64_t n = 0; n < s.N; ++n)
+      for (std::int64_t hv = 0; hv < s.HV; ++hv) run_chunked(run, n, hv, false);
+    for (std::size_t i = 0; i < x.d_ht.size(); ++i) e.scalar += run.final_state[i] * x.d_ht[i];
+  }
   for (std::int64_t n = 0; n < s.N; ++n)
     for (std::int64_t hv = 0; hv < s.HV; ++hv)
       e.chunk > 0 ? run_chunked(run, n, hv, gradients) : run_recurrent(run, n, hv, gradients);
+  if (e.fault != Fault::None) damage_results(run);
   if (gradients) finish_base(e, narrow, x, run.d);
 
   Evaluation evaluation;

@@ -26,13 +26,20 @@ float row_sum(const float* x, const float* y, std::size_t K, const std::uint16_t
   return sum;
 }
 
+float inverse_norm(const Engine& e, float sum) {
+  constexpr auto kEps = static_cast<float>(kNormEps);
+  if (e.has(Fault::EpsOutside)) return 1 / (std::sqrt(sum) + kEps);
+  const float eps = e.has(Fault::MeanEps) ? kEps * static_cast<float>(e.setup.K) : kEps;
+  return 1 / std::sqrt(sum + eps);
+}
+
 Floats32 normalise(Engine& e, const Floats32& x, Floats32& rstd) {
   const std::size_t K = at(e.setup.K);
   Floats32 y(x.size());
   rstd.resize(x.size() / K);
   for (std::size_t r = 0; r < rstd.size(); ++r) {
     const float sum = row_sum(&x[r * K], &x[r * K], K, e.orders.of(K));
-    rstd[r] = 1 / std::sqrt(sum + static_cast<float>(kNormEps));
+    rstd[r] = inverse_norm(e, sum);
     for (std::size_t d = 0; d < K; ++d) y[r * K + d] = x[r * K + d] * rstd[r];
   }
   e.round(e.points.qk, y);
@@ -42,7 +49,8 @@ Floats32 normalise(Engine& e, const Floats32& x, Floats32& rstd) {
 void normalise_backward(Engine& e, const Floats32& y, const Floats32& rstd, Floats32& d) {
   const std::size_t K = at(e.setup.K);
   for (std::size_t r = 0; r < rstd.size(); ++r) {
-    const float dot = row_sum(&d[r * K], &y[r * K], K, e.orders.of(K));
+    const float dot =
+        e.has(Fault::NormConstant) ? 0 : row_sum(&d[r * K], &y[r * K], K, e.orders.of(K));
     for (std::size_t i = r * K; i < (r + 1) * K; ++i) d[i] = d[i] * rstd[r] - dot * y[i] * rstd[r];
   }
 }
@@ -51,11 +59,13 @@ struct GatePoint {
   float exp_A = 1, z = 0;
 };
 
-GatePoint gate_point(const Setup& s, const Narrow& in, std::int64_t row, std::int64_t hv,
+GatePoint gate_point(const Engine& e, const Narrow& in, std::int64_t row, std::int64_t hv,
                      std::int64_t k) {
+  const Setup& s = e.setup;
+  const std::int64_t own = e.has(Fault::GateByQkHead) ? s.qk_head(hv) : hv;
   return {
-      s.has_A ? std::exp(in.A_log[at(hv)]) : 1.0F,
-      in.g[at((row * s.HV + hv) * s.K + k)] + (s.has_bias ? in.dt_bias[at(hv * s.K + k)] : 0.0F)};
+      s.has_A ? std::exp(in.A_log[at(own)]) : 1.0F,
+      in.g[at((row * s.HV + hv) * s.K + k)] + (s.has_bias ? in.dt_bias[at(own * s.K + k)] : 0.0F)};
 }
 
 void gate_backward(Engine& e, const Narrow& in, const Wide& x, WideGradients& d) {
@@ -68,11 +78,11 @@ void gate_backward(Engine& e, const Narrow& in, const Wide& x, WideGradients& d)
     for (std::int64_t row = first; row < std::min(first + kTokenBlock, s.rows()); ++row)
       for (std::int64_t hv = 0; hv < s.HV; ++hv)
         for (std::int64_t k = 0; k < s.K; ++k) {
-          const GatePoint p = gate_point(s, in, row, hv, k);
+          const GatePoint p = gate_point(e, in, row, hv, k);
           const std::size_t i = at((row * s.HV + hv) * s.K + k);
           const float dy = d.g[i];
           if (s.gate == Gate::Softplus) {
-            d.g_raw[i] = -p.exp_A * (dy * sigmoid(p.z));
+            d.g_raw[i] = -p.exp_A * (dy * (e.has(Fault::SoftplusSlope) ? 1 : sigmoid(p.z)));
             partial[at(hv)] += dy * x.g[i];
           } else {
             const float sig = sigmoid(p.exp_A * p.z);
@@ -117,11 +127,12 @@ Wide activate_base(Engine& e, const Inputs& in, Narrow& narrow) {
   }
   if (s.sigmoid)
     for (float& b : x.beta) b = static_cast<float>(s.beta_scale) * sigmoid(b);
+  if (e.has(Fault::NarrowBeta)) e.round(Point{Dtype::BF16}, x.beta);
   if (s.gate != Gate::Given)
     for (std::int64_t row = 0; row < s.rows(); ++row)
       for (std::int64_t hv = 0; hv < s.HV; ++hv)
         for (std::int64_t k = 0; k < s.K; ++k) {
-          const GatePoint p = gate_point(s, narrow, row, hv, k);
+          const GatePoint p = gate_point(e, narrow, row, hv, k);
           x.g[at((row * s.HV + hv) * s.K + k)] =
               s.gate == Gate::Softplus ? -p.exp_A * softplus(p.z)
                                        : static_cast<float>(s.lower) * sigmoid(p.exp_A * p.z);
@@ -139,10 +150,11 @@ void finish_base(Engine& e, const Narrow& in, const Wide& x, WideGradients& d) {
   }
   if (s.gate != Gate::Given) gate_backward(e, in, x, d);
   if (s.sigmoid) {
+    const float scale = e.has(Fault::UnscaledBeta) ? 1 : static_cast<float>(s.beta_scale);
     d.beta_logit.resize(d.beta.size());
     for (std::size_t i = 0; i < d.beta.size(); ++i) {
       const float sig = sigmoid(in.beta[i]);
-      d.beta_logit[i] = d.beta[i] * static_cast<float>(s.beta_scale) * sig * (1 - sig);
+      d.beta_logit[i] = d.beta[i] * scale * sig * (1 - sig);
     }
   }
 }

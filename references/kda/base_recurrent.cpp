@@ -38,13 +38,16 @@ void decay(Run& run, const Rows32& r, Floats32& S, Step& z) {
   for (std::size_t d = 0; d < K; ++d) z.a[d] = r.g[d] * kLog2e;
   run.e.exp2(z.a, z.a);
   z.e.assign(V, 0);
+  const bool late = run.e.has(Fault::ErrorBeforeDecay);
   for (std::size_t p = 0; p < K; ++p) {
     const std::size_t d = order ? order[p] : p;
     for (std::size_t j = 0; j < V; ++j) {
-      S[d * V + j] *= z.a[d];
-      z.e[j] += S[d * V + j] * r.k[d];
+      const float before = S[d * V + j];
+      S[d * V + j] = before * z.a[d];
+      z.e[j] += (late ? before : S[d * V + j]) * r.k[d];
     }
   }
+  if (run.e.has(Fault::NoDeltaWithoutGate) && run.e.open) z.e.assign(V, 0);
   z.u.resize(V);
   z.beta.resize(V);
   for (std::size_t j = 0; j < V; ++j) {

@@ -2,6 +2,7 @@
 // time (kda.md §4).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -38,7 +39,10 @@ struct Engine {
       0;  // log2 units below the first row, for diagonal blocks made as one product
   Noise noise = {};
   Orders orders{0};
+  bool open = false;  // every gate of the case is 0 (faults of the branch without a gate)
+  float scalar = 0;   // sum of S_T dS_T over all sequences and heads (ScalarStateGradient)
 
+  bool has(Fault f) const { return fault == f; }
   // c[n x m] = a[n x k] b[k x m]
   void multiply(Floats32& c, Strided a, const Floats32& b, std::size_t n, std::size_t m,
                 std::size_t k);
@@ -62,6 +66,9 @@ struct Chunk {
   Floats32 Aqk, L, M;           // n x n; M rounded
   Floats32 w, kg, qg, v_new;    // rounded
   Floats32 h;                   // S_in as operand, rounded, K x V
+  Floats32 stray;               // faults: gates of another row, K, in place of the right one
+  bool first = false, last = false, second = false;  // of its sequence; of a pair (chunk borders)
+  std::function<void(const Floats32& dh, Floats32& dG_last)> padding = {};  // TailGateSum
 };
 
 // Gradients of one chain in f32, accumulated per value head.

@@ -9,7 +9,7 @@
 //   beta 2^G dKb dG    = q dq - k dk_state + beta (k 2^G) dKb;  dG_last += sum k dk_state + A
 //   rowsum(S_in dS_out)
 // and then the terms of dAqk and dL (chunk_backward_products.cpp).
-#include "references/kda/chunk.hpp"
+#include "references/kda/chunk_faults.hpp"
 
 namespace parity::kda {
 namespace {
@@ -61,6 +61,24 @@ Floats32 inverse_gradient(Engine& e, const Chunk& c, const Floats32& dw, const F
   return dL;
 }
 
+// dS_in = 2^(G_last) dS_out + scale qg^T do - w^T dv'
+void advance_adjoint(Engine& e, const Chunk& c, const Floats32& dv_new, Floats32& dS) {
+  if (e.has(Fault::ChunkHardCoded) && !c.second) return;
+  const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
+                    V = static_cast<std::size_t>(e.setup.V);
+  const auto scale = static_cast<float>(e.setup.scale);
+  Floats32 from_q, from_w, decay = e.has(Fault::HeadZeroGates) ? c.stray : c.eLast;
+  if (e.has(Fault::UndecayedAdjoint) || (e.has(Fault::UndecayedInitialState) && c.first))
+    decay.assign(K, 1);
+  e.multiply(from_q, by_columns(c.qg, K), c.d_o, K, V, n);
+  e.multiply(from_w, by_columns(c.w, K), dv_new, K, V, n);
+  for (std::size_t d = 0; d < K; ++d)
+    for (std::size_t j = 0; j < V; ++j) {
+      const std::size_t p = d * V + j;
+      dS[p] = dS[p] * decay[d] + (from_q[p] * scale - from_w[p]);
+    }
+}
+
 }  // namespace
 
 void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out) {
@@ -79,14 +97,7 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
   for (std::size_t p = 0; p < n * V; ++p) dv_new[p] += product[p];
   e.round(e.points.dv_new, dv_new);
 
-  Floats32 from_q, from_w;
-  e.multiply(from_q, by_columns(c.qg, K), c.d_o, K, V, n);
-  e.multiply(from_w, by_columns(c.w, K), dv_new, K, V, n);
-  for (std::size_t d = 0; d < K; ++d)
-    for (std::size_t j = 0; j < V; ++j) {
-      const std::size_t p = d * V + j;
-      dS[p] = dS[p] * c.eLast[d] + (from_q[p] * scale - from_w[p]);
-    }
+  advance_adjoint(e, c, dv_new, dS);
 
   const Floats32 h_t = transposed(c.h, K, V), dh_t = transposed(dh, K, V);
   e.multiply(out.dq, by_rows(c.d_o, V), h_t, n, K, V);
@@ -99,6 +110,11 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
 
   Floats32 dG_last = row_products(e, c.h, dh, K, V);
   for (std::size_t d = 0; d < K; ++d) dG_last[d] *= c.eLast[d];
+  if (e.has(Fault::ScalarStateGradient) && c.last) dG_last.assign(K, e.scalar);
+  const bool key_part =
+      !e.has(Fault::DbetaWithoutKey) && !(e.has(Fault::NoKeyGradientWithoutGate) && e.open);
+  const bool key_gradient = !(e.has(Fault::NoKeyGradientWithoutGate) && e.open);
+  const float dq_scale = e.has(Fault::QueryUnscaled) ? 1.0F : scale;
   out.dk.resize(n * K);
   out.dG.resize(n * K);
   out.dv.resize(n * V);
@@ -111,16 +127,19 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
     for (std::size_t d = 0; d < K; ++d) {
       const std::size_t p = i * K + d;
       const float kge = c.k[p] * c.eG[p];
-      out.dq[p] = out.dq[p] * c.eG[p] * scale;
+      out.dq[p] = out.dq[p] * c.eG[p] * dq_scale;
       const float dk = dk_state[p] * c.tail[p];
-      out.dbeta[i] += dKb[p] * kge;
+      if (key_part) out.dbeta[i] += dKb[p] * kge;
       dG_last[d] += c.k[p] * dk;
       out.dG[p] = c.q[p] * out.dq[p] - c.k[p] * dk + kge * dKb[p] * c.beta[i];
-      out.dk[p] = dk + dKb[p] * (c.eG[p] * c.beta[i]);
+      out.dk[p] = key_gradient ? dk + dKb[p] * (c.eG[p] * c.beta[i]) : dk;
     }
   }
-  for (std::size_t d = 0; d < K; ++d) out.dG[(n - 1) * K + d] += dG_last[d];
+  if (c.padding) c.padding(dh, dG_last);
+  if (!e.has(Fault::NoLastGate))
+    for (std::size_t d = 0; d < K; ++d) out.dG[(n - 1) * K + d] += dG_last[d];
   backward_products(e, c, dAqk, inverse_gradient(e, c, dw, dv_new), out);
+  if (e.fault != Fault::None) damage_products(e, c, dAqk, out);
 }
 
 }  // namespace parity::kda

@@ -1,8 +1,9 @@
 // The state pass and the output of one chunk (kda.md §4):
 //   v' = u - w S;  o = scale qg S + Aqk v';  S <- 2^(G_last) S + kg^T v'
 #include <algorithm>
+#include <limits>
 
-#include "references/kda/chunk.hpp"
+#include "references/kda/chunk_faults.hpp"
 
 namespace parity::kda {
 
@@ -20,12 +21,31 @@ const std::uint16_t* Orders::of(std::size_t length) {
 void Engine::multiply(Floats32& c, Strided a, const Floats32& b, std::size_t n, std::size_t m,
                       std::size_t k) {
   c.resize(n * m);
-  dense().multiply(c.data(), a, b.data(), n, m, k, orders.of(k));
+  if (!has(Fault::NarrowAccumulator))
+    return dense().multiply(c.data(), a, b.data(), n, m, k, orders.of(k));
+  const Point narrow{Dtype::BF16};
+  Floats32 sum(n * m), part(n * m);
+  for (std::size_t first = 0; first < k; first += kSub) {
+    dense().multiply(part.data(), {a.data + first * a.column, a.row, a.column},
+                     b.data() + first * m, n, m, std::min(kSub, k - first), nullptr);
+    for (std::size_t p = 0; p < sum.size(); ++p) sum[p] += part[p];
+    round(narrow, sum);
+  }
+  std::ranges::copy(sum, c.begin());
 }
 
 void Engine::exp2(Floats32& y, const Floats32& x) const {
   y.resize(x.size());
+  if (has(Fault::ClampedExponent)) {
+    std::ranges::transform(x, y.begin(), [](float z) { return std::max(z, -5 * kLog2e); });
+    dense().exp2(y.data(), y.data(), y.size());
+    return;
+  }
+  Floats32 exponents;
+  if (has(Fault::LowExponential)) exponents = x;
   dense().exp2(y.data(), x.data(), x.size());
+  for (std::size_t p = 0; p < exponents.size(); ++p)
+    if (exponents[p] != 0) y[p] *= 1 - 5e-4F;
 }
 
 Floats32 transposed(const Floats32& x, std::size_t rows, std::size_t columns) {
@@ -74,20 +94,27 @@ void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_str
   Floats32 product, inside;
   e.multiply(product, by_rows(c.w, K), c.h, n, V, K);
   c.v_new.resize(n * V);
+  if (e.has(Fault::NoDeltaWithoutGate) && e.open) product.assign(n * V, 0);
   for (std::size_t p = 0; p < n * V; ++p) c.v_new[p] = u[p] - product[p];
   e.round(e.points.v_new, c.v_new);
 
-  const auto scale = static_cast<float>(e.setup.scale);
-  e.multiply(product, by_rows(c.qg, K), c.h, n, V, K);
+  const auto scale = e.has(Fault::InterChunkScale) ? 1.0F : static_cast<float>(e.setup.scale);
+  const Floats32& state = e.has(Fault::StateTransposed) && K == V ? transposed(c.h, K, V) : c.h;
+  e.multiply(product, by_rows(c.qg, K), state, n, V, K);
   e.multiply(inside, by_rows(c.Aqk, n), c.v_new, n, V, n);
-  for (std::size_t i = 0; i < n; ++i)
+  const std::size_t written = e.has(Fault::LastTileDropped) ? n / kSub * kSub : n;
+  for (std::size_t i = 0; i < written; ++i)
     for (std::size_t j = 0; j < V; ++j)
       o[i * o_stride + j] = product[i * V + j] * scale + inside[i * V + j];
 
-  e.multiply(product, by_columns(c.kg, K), c.v_new, K, V, n);
-  for (std::size_t d = 0; d < K; ++d)
-    for (std::size_t j = 0; j < V; ++j)
-      S[d * V + j] = S[d * V + j] * c.eLast[d] + product[d * V + j];
+  if (e.fault == Fault::None || !damaged_state(e, c, S)) {
+    e.multiply(product, by_columns(c.kg, K), c.v_new, K, V, n);
+    for (std::size_t d = 0; d < K; ++d)
+      for (std::size_t j = 0; j < V; ++j)
+        S[d * V + j] = S[d * V + j] * c.eLast[d] + product[d * V + j];
+  }
+  if (e.has(Fault::TailSolveGarbage) && n % kSub != 0)
+    std::ranges::fill(S, std::numeric_limits<float>::quiet_NaN());
   e.round(e.points.state, S);
 }
 

@@ -7,7 +7,7 @@
 // exponents are <= 0. Diagonal blocks are exact sums, or one product too where the contract rounds
 // their operands. M by forward substitution in the diagonal blocks, then merged block by block:
 // M_IJ = -M_II sum_P L_IP M_PJ.
-#include "references/kda/chunk.hpp"
+#include "references/kda/chunk_faults.hpp"
 
 namespace parity::kda {
 namespace {
@@ -103,6 +103,27 @@ Floats32 block(const Floats32& x, std::size_t n, std::size_t i0, std::size_t i1,
   return y;
 }
 
+// Fault TruncatedNeumann: sum of (-L)^p for p < 8 only.
+void truncated_block(Chunk& c, std::size_t first, std::size_t last) {
+  const std::size_t n = c.n;
+  const Floats32 L = block(c.L, n, first, last, first, last);
+  const std::size_t rows = last - first;
+  Floats32 power(rows * rows), next(rows * rows), sum(rows * rows);
+  for (std::size_t i = 0; i < rows; ++i) power[i * rows + i] = 1;
+  for (int p = 0; p < 8; ++p) {
+    for (std::size_t x = 0; x < sum.size(); ++x) sum[x] += power[x];
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < rows; ++j) {
+        float total = 0;
+        for (std::size_t l = 0; l < rows; ++l) total -= L[i * rows + l] * power[l * rows + j];
+        next[i * rows + j] = total;
+      }
+    std::swap(power, next);
+  }
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < rows; ++j) c.M[(first + i) * n + first + j] = sum[i * rows + j];
+}
+
 void invert(Engine& e, Chunk& c) {
   const std::size_t n = c.n;
   for (std::size_t first = 0; first < n; first += kSub) {
@@ -115,6 +136,7 @@ void invert(Engine& e, Chunk& c) {
       }
       c.M[i * n + i] = 1;
     }
+    if (e.has(Fault::TruncatedNeumann)) truncated_block(c, first, last);
   }
   for (std::size_t first = kSub; first < n; first += kSub) {
     const std::size_t last = std::min(first + kSub, n), rows = last - first;
@@ -145,7 +167,9 @@ void fill_products(Engine& e, Chunk& c) {
     else
       diagonal_exact(e, c, first, last);
   }
+  if (e.fault != Fault::None) damage_scores(e, c);
   invert(e, c);
+  if (e.fault != Fault::None) damage_inverse(e, c);
   e.round(e.points.aqk, c.Aqk);
   e.round(e.points.m, c.M);
 }

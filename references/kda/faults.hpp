@@ -1,5 +1,6 @@
 // Defects that the base can be given (OpDef::faults): each is a line or two in the chunked form,
-// where the published bug was. What a CPU evaluation cannot show is listed too, with the reason.
+// where the published bug was. What an evaluation on a CPU cannot show is listed too, with the
+// reason.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ enum class Fault : std::uint8_t {
   NonCausalOverflow,
   UnwrittenTail,
   LastTileDropped,
+  MaskOffByOne,
+  UpperTriangle,
   // indexing and layout
   HeadZeroGates,
   GateByQkHead,
@@ -35,49 +38,48 @@ enum class Fault : std::uint8_t {
   StaleState,
   WrongBoundary,
   CotangentOfHeadZero,
-  // mathematics
+  // mathematics of the state
   NoDeltaWithoutGate,
+  ErrorBeforeDecay,
+  DecayOneRowEarly,
+  ColumnBeta,
+  InterChunkScale,
+  OneAnchorPerChunk,
+  StrayAnchor,
+  NegativePowers,
+  ClampedExponent,
+  TruncatedNeumann,
+  // mathematics of the backward
   NoKeyGradientWithoutGate,
   DbetaWithoutKey,
   DiagonalInGate,
   DiagonalDropped,
-  FutureAnchor,
-  StrayAnchor,
-  OneAnchorPerChunk,
   SharedAnchorBackward,
-  NegativePowers,
+  SuffixByDifference,
+  ScalarStateGradient,
+  ExtraLog2e,
+  UndecayedAdjoint,
+  UndecayedInitialState,
+  NoLastGate,
+  QueryUnscaled,
+  // gate, norm, beta
   MeanEps,
   EpsOutside,
   NormConstant,
-  ClampedExponent,
-  MergeNarrow,
-  TruncatedNeumann,
-  SuffixByDifference,
-  NarrowGateSum,
-  ScalarStateGradient,
-  NarrowTransition,
-  ExtraLog2e,
-  ColumnBeta,
-  InterChunkScale,
-  UndecayedAdjoint,
-  LateDecay,
-  NoLastGate,
-  ErrorBeforeDecay,
-  DecayOneRowEarly,
-  MaskOffByOne,
   SoftplusSlope,
-  BiasNarrow,
   UnscaledBeta,
-  GateSign,
-  ScaleOnce,
-  UpperTriangle,
   // arithmetic
-  TruncatedOutput,
+  MergeNarrow,
+  NarrowGateSum,
+  NarrowTransition,
   NarrowState,
-  LowExponential,
   NarrowAccumulator,
   NarrowBeta,
-  InitialStateGradientUndecayed,
+  BiasNarrow,
+  OutputTruncated,
+  LowExponential,
+  // not here
+  Unsupported
 };
 
 std::vector<FaultDef> fault_list();

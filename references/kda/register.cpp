@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "references/kda/base.hpp"
+#include "references/kda/faults.hpp"
 #include "references/kda/import.hpp"
 #include "references/kda/recurrence.hpp"
 
@@ -66,6 +67,7 @@ const Register op{OpDef{
     .base = base,
     .contract = contract_of,
     .import = import_case,
+    .faults = fault_list(),
 }};
 
 }  // namespace
