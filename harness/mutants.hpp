@@ -4,6 +4,8 @@
 //   <chain>!<fault>     the same, on the cases of one quantiser chain
 #pragma once
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,7 @@ std::vector<Mutant> mutants_of(const Registry&);
 
 inline constexpr std::string_view kNoCase = "no case of this lane runs it";
 
-// The subjects of a kill table: every case with its clean candidates first and its mutants after
+// The subjects of a kill table: cases with their clean candidates first and their mutants after
 // them.
 struct MutationPlan {
   struct Slot {
@@ -35,10 +37,26 @@ struct MutationPlan {
   };
   std::vector<Subject> subjects = {};
   std::vector<std::vector<Slot>> slots = {};  // beside the candidates of each subject
-  std::vector<std::string> never = {};  // per mutant: why no candidate could run; "" = some could
 };
-// `mutants` are those that were asked for, `cases` theirs.
-MutationPlan plan_mutation(const Registry&, const std::vector<Mutant>& mutants,
-                           const std::vector<Case>& cases, const MutateOptions&);
+
+// Plans a few cases at a time, so that what is planned stays small: every child is forked with it.
+class MutationPlanner {
+ public:
+  // All cases that will be planned: they share the clean variants that are asked for.
+  MutationPlanner(const Registry&, const std::vector<Case>&, const MutateOptions&);
+  // With those of the mutants that have no status yet.
+  MutationPlan plan(const std::vector<Mutant>&, std::span<const Case>);
+  // Why a mutant was in no plan so far; "" = it was.
+  std::string never(std::size_t mutant) const;
+
+ private:
+  struct Builder;
+  void add_kernels(Builder&, const std::vector<Mutant>&, const Case&);
+  void add_bases(Builder&, const std::vector<Mutant>&, const Case&, const OpDef&);
+
+  const Registry& registry_;
+  std::map<std::string, std::int64_t> held_out_ = {};  // per op: variants of each base
+  std::map<std::size_t, std::string> why_not_ = {};    // "" = planned
+};
 
 }  // namespace parity

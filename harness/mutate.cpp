@@ -3,7 +3,9 @@
 // once, by its child, for all of them.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <map>
 #include <set>
@@ -72,16 +74,15 @@ bool selected(const Mutant& m, const std::string& glob) {
 
 class KillTable {
  public:
-  KillTable(const MutateOptions& options, std::vector<Mutant> mutants, MutationPlan plan)
+  KillTable(const MutateOptions& options, std::vector<Mutant> mutants, std::vector<Case> cases)
       : options_(options),
         mutants_(std::move(mutants)),
-        plan_(std::move(plan)),
+        cases_(std::move(cases)),
+        planner_(registry(), cases_, options),
         killed_(mutants_.size()),
-        tried_(mutants_.size()) {
-    for (const Subject& s : plan_.subjects) fills_[fill_of(s)] = {};
-  }
+        tried_(mutants_.size()) {}
 
-  MutationReport run(const ShowProgress& progress) {
+  MutationReport run(const ShowProgress& show) {
     SuiteOptions suite = options_.suite;
     suite.details = false;
     suite.waive = false;  // a waiver covers a kernel that fails, not a gate that is blind
@@ -92,8 +93,22 @@ class KillTable {
       finished(s, c, r);
     };
     hooks.arrived = [this](std::size_t s, std::size_t c, const CaseRecord& r) { arrived(s, c, r); };
-    hooks.next = [this](std::span<const std::size_t> waiting) { return next(waiting); };
-    run_suite(plan_.subjects, suite, hooks, {}, progress);
+    const auto start = std::chrono::steady_clock::now();
+    for (std::size_t done = 0; !cases_.empty();) {
+      const std::vector<Case> batch = next_batch();
+      plan_ = planner_.plan(mutants_, batch);
+      passed_.clear();
+      const auto total = static_cast<std::int64_t>(done + batch.size() + cases_.size());
+      const ShowProgress part = [&](const Progress& p) {
+        const double share = static_cast<double>(p.done) / static_cast<double>(p.total);
+        const double cases = static_cast<double>(done) + share * static_cast<double>(batch.size());
+        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+        show({static_cast<std::int64_t>(cases), total, p.current,
+              spent.count() * (static_cast<double>(total) - cases) / std::max(cases, 0.1)});
+      };
+      run_suite(plan_.subjects, suite, hooks, {}, show ? part : ShowProgress{});
+      done += batch.size();
+    }
     return report();
   }
 
@@ -101,7 +116,26 @@ class KillTable {
   struct Kills {
     int visits = 0, kills = 0;
   };
-  static std::string fill_of(const Subject& s) { return s.problem.op + "/" + s.problem.fill; }
+  static std::string fill_of(const Case& c) { return c.op + "/" + c.fill; }
+
+  // Cases whose fill has killed most per visit come first; a fill that was not tried yet before all
+  // of them. Batches are small, because every child starts with what is planned in its memory.
+  std::vector<Case> next_batch() {
+    constexpr std::size_t kBatch = 16;
+    const auto promise = [&](const Case& c) {
+      const Kills& k = fills_[fill_of(c)];
+      return k.visits == 0 ? std::numeric_limits<double>::infinity()
+                           : static_cast<double>(k.kills) / k.visits;
+    };
+    std::vector<Case> batch;
+    while (batch.size() < kBatch && !cases_.empty()) {
+      const auto best = std::ranges::max_element(cases_, {}, promise);
+      ++fills_[fill_of(*best)].visits;
+      batch.push_back(std::move(*best));
+      cases_.erase(best);
+    }
+    return batch;
+  }
 
   // In the child: a mutant that is alive, on a case that its clean twin has passed.
   bool wanted(std::size_t s, std::size_t c) const {
@@ -129,12 +163,13 @@ class KillTable {
       MutantRecord& mutant = mutants_[m].record;
       ++tried_[m];
       if (!mutant.status.empty() || !kills(r)) continue;
+      killed_.add(m);
       mutant.status = "killed";
       mutant.case_id = r.id;
       mutant.view = r.view.empty() ? r.error_kind : r.view;
       mutant.reason = r.reason;
       mutant.margin = margin_of(r);
-      ++fills_[fill_of(plan_.subjects[s])].kills;
+      ++fills_[fill_of(plan_.subjects[s].problem)].kills;
     }
   }
   void arrived_clean(const CaseRecord& r) {
@@ -148,29 +183,16 @@ class KillTable {
     report_.false_alarm_ids.push_back(r.id + ": " + r.reason);
   }
 
-  // Cases whose fill has killed most per visit come first; a fill that was not tried yet before all
-  // of them.
-  std::size_t next(std::span<const std::size_t> waiting) {
-    const auto promise = [&](std::size_t s) {
-      const Kills& k = fills_[fill_of(plan_.subjects[s])];
-      return k.visits == 0 ? std::numeric_limits<double>::infinity()
-                           : static_cast<double>(k.kills) / k.visits;
-    };
-    const std::size_t best = *std::ranges::max_element(waiting, {}, promise);
-    ++fills_[fill_of(plan_.subjects[best])].visits;
-    return best;
-  }
-
   MutationReport report() {
     for (std::size_t m = 0; m < mutants_.size(); ++m) {
       MutantRecord& r = mutants_[m].record;
+      const std::string never = planner_.never(m);
       if (r.status.empty()) {
-        const bool no_machine =
-            tried_[m] == 0 && !plan_.never[m].empty() && plan_.never[m] != kNoCase;
-        r.status = no_machine ? "unsupported" : "survived";
-        r.reason = tried_[m] > 0            ? "passed all " + std::to_string(tried_[m]) + " tries"
-                   : plan_.never[m].empty() ? "its clean twin passes in no case of this lane"
-                                            : plan_.never[m];
+        r.status =
+            tried_[m] == 0 && !never.empty() && never != kNoCase ? "unsupported" : "survived";
+        r.reason = tried_[m] > 0   ? fmt::format("passed all {} tries", tried_[m])
+                   : never.empty() ? "its clean twin passes in no case of this lane"
+                                   : never;
       }
       ++(r.status == "killed"     ? report_.summary.killed
          : r.status == "survived" ? report_.summary.survived
@@ -187,9 +209,11 @@ class KillTable {
 
   const MutateOptions& options_;
   std::vector<Mutant> mutants_;
-  MutationPlan plan_;
+  std::vector<Case> cases_;  // not tried yet
+  MutationPlanner planner_;
   SharedCounters killed_;
   std::vector<int> tried_;
+  MutationPlan plan_ = {};  // of the batch
   std::map<std::string, Kills> fills_ = {};
   std::map<std::pair<std::size_t, std::size_t>, bool> passed_ = {};
   MutationReport report_ = {.exit = 0};
@@ -220,8 +244,7 @@ MutationReport mutate(const MutateOptions& given, const ShowProgress& progress) 
   std::set<std::string> ops;
   for (const Mutant& m : mutants) ops.insert(m.record.op);
   std::erase_if(cases, [&](const Case& c) { return !ops.contains(c.op); });
-  MutationPlan plan = plan_mutation(registry(), mutants, cases, options);
-  return KillTable(options, std::move(mutants), std::move(plan)).run(progress);
+  return KillTable(options, std::move(mutants), std::move(cases)).run(progress);
 }
 
 }  // namespace parity

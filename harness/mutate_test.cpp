@@ -83,7 +83,8 @@ TEST(Mutate, ThePlanHoldsAsManyCleanVariantsAsAreAskedFor) {
   const std::vector<Mutant> mutants = mutants_of(registry());
   const Case c = test::scaled_case("test_scaled", "N5,D7");
   options.clean_minimum_per_op = options.clean_minimum = 250;
-  const MutationPlan plan = plan_mutation(registry(), mutants, {c}, options);
+  const MutationPlan plan =
+      MutationPlanner(registry(), {c}, options).plan(mutants, std::span(&c, 1));
   ASSERT_EQ(plan.slots.size(), 1u);
   const auto clean =
       std::ranges::count_if(plan.slots[0], [](const MutationPlan::Slot& s) { return s.clean; });
@@ -112,7 +113,8 @@ TEST(Mutate, TheCleanTwinIsJudgedBeforeItsMutant) {
                 .fault = "P-half",
                 .op = registry().op("test_scaled")};
   const Case c = test::scaled_case("test_scaled", "N5,D7");
-  const MutationPlan plan = plan_mutation(registry(), {mutant}, {c}, only("*"));
+  const MutationPlan plan =
+      MutationPlanner(registry(), {c}, only("*")).plan({mutant}, std::span(&c, 1));
   const auto slot =
       std::ranges::find_if(plan.slots.at(0), [](const MutationPlan::Slot& s) { return !s.clean; });
   ASSERT_NE(slot, plan.slots[0].end());

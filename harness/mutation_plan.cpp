@@ -35,8 +35,10 @@ std::vector<Contract> contracts_of(const Registry& registry, const OpDef& op, co
 
 bool judged(const Case& c) { return c.check == Check::Parity || c.check == Check::Exact; }
 
+}  // namespace
+
 // One subject while it is put together.
-struct Builder {
+struct MutationPlanner::Builder {
   Subject subject;
   std::vector<Slot> slots = {};
   std::map<std::string, std::size_t> clean =
@@ -63,96 +65,83 @@ struct Builder {
   }
 };
 
-class Planner {
- public:
-  Planner(const Registry& registry, const std::vector<Mutant>& mutants,
-          const MutateOptions& options)
-      : registry_(registry), mutants_(mutants), options_(options) {}
-
-  MutationPlan plan(const std::vector<Case>& cases) {
-    std::map<std::string, std::int64_t> bases;  // per op: bases to vary over all its cases
-    std::set<std::string> ops;
-    for (const Case& c : cases) {
-      ops.insert(c.op);
-      if (const OpDef* op = registry_.op(c.op); op && op->base && judged(c))
-        bases[c.op] += static_cast<std::int64_t>(contracts_of(registry_, *op, c).size());
-    }
-    MutationPlan plan;
-    plan.never.assign(mutants_.size(), std::string(kNoCase));
-    for (const Case& c : cases) {
-      const std::int64_t wanted =
-          std::max(options_.clean_minimum_per_op, (options_.clean_minimum + std::ssize(ops) - 1) /
-                                                      std::max<std::int64_t>(1, std::ssize(ops)));
-      const std::int64_t count = bases[c.op];
-      add(plan, c, count > 0 ? (wanted + count - 1) / count : 0);
-    }
-    return plan;
+MutationPlanner::MutationPlanner(const Registry& registry, const std::vector<Case>& cases,
+                                 const MutateOptions& options)
+    : registry_(registry) {
+  std::map<std::string, std::int64_t> bases;  // per op, over all its cases
+  for (const Case& c : cases) {
+    std::int64_t& count = bases[c.op];
+    if (const OpDef* op = registry.op(c.op); op && op->base && judged(c))
+      count += std::ssize(contracts_of(registry, *op, c));
   }
+  const auto ops = std::max<std::int64_t>(1, std::ssize(bases));
+  const std::int64_t wanted =
+      std::max(options.clean_minimum_per_op, (options.clean_minimum + ops - 1) / ops);
+  for (const auto& [op, count] : bases)
+    held_out_[op] = count > 0 ? (wanted + count - 1) / count : 0;
+}
 
- private:
-  void add(MutationPlan& plan, const Case& c, std::int64_t held_out) {
+std::string MutationPlanner::never(std::size_t mutant) const {
+  const auto known = why_not_.find(mutant);
+  return known == why_not_.end() ? std::string(kNoCase) : known->second;
+}
+
+MutationPlan MutationPlanner::plan(const std::vector<Mutant>& mutants,
+                                   std::span<const Case> cases) {
+  MutationPlan plan;
+  for (const Case& c : cases) {
     const OpDef* op = registry_.op(c.op);
-    if (!op) return;
+    if (!op) continue;
     Builder b{.subject = subject_of(c, "")};  // of no kernel
-    add_kernels(plan, b, c);
-    if (op->base && judged(c)) add_bases(plan, b, c, *op, held_out);
-    if (b.slots.empty()) return;
+    add_kernels(b, mutants, c);
+    if (op->base && judged(c)) add_bases(b, mutants, c, *op);
+    if (b.slots.empty()) continue;
     plan.subjects.push_back(std::move(b.subject));
     plan.slots.push_back(std::move(b.slots));
   }
+  return plan;
+}
 
-  void add_kernels(MutationPlan& plan, Builder& b, const Case& c) {
-    for (const KernelDef& kernel : registry_.kernels) {
-      if (kernel.op != c.op || (c.set && !glob_match(c.set->kernels, kernel.name))) continue;
-      for (const Variant& variant : kernel.variants) {
-        Candidate clean = candidate_of(kernel, variant.options, c);
-        const std::string why = clean.unsupported;
-        const std::string key = fmt::format("{}[{}]", kernel.name, variant.options.str());
-        const std::size_t twin = why.empty() ? b.add_clean(std::move(clean), key) : 0;
-        for (std::size_t m = 0; m < mutants_.size(); ++m) {
-          if (mutants_[m].kernel != &kernel || !mutants_[m].record.status.empty()) continue;
-          if (!why.empty()) {
-            if (!plan.never[m].empty()) plan.never[m] = why;
-            continue;
-          }
-          plan.never[m].clear();
-          b.add_mutant(candidate_of(kernel, variant.options, c, mutants_[m].fault), twin, m);
+void MutationPlanner::add_kernels(Builder& b, const std::vector<Mutant>& mutants, const Case& c) {
+  for (const KernelDef& kernel : registry_.kernels) {
+    if (kernel.op != c.op || (c.set && !glob_match(c.set->kernels, kernel.name))) continue;
+    for (const Variant& variant : kernel.variants) {
+      Candidate clean = candidate_of(kernel, variant.options, c);
+      const std::string why = clean.unsupported;
+      const std::string key = fmt::format("{}[{}]", kernel.name, variant.options.str());
+      const std::size_t twin = why.empty() ? b.add_clean(std::move(clean), key) : 0;
+      for (std::size_t m = 0; m < mutants.size(); ++m) {
+        if (mutants[m].kernel != &kernel || !mutants[m].record.status.empty()) continue;
+        if (!why.empty()) {
+          why_not_.emplace(m, why);
+          continue;
         }
+        why_not_[m].clear();
+        b.add_mutant(candidate_of(kernel, variant.options, c, mutants[m].fault), twin, m);
       }
     }
   }
+}
 
-  void add_bases(MutationPlan& plan, Builder& b, const Case& c, const OpDef& op,
-                 std::int64_t held_out) {
-    for (const Contract& contract : contracts_of(registry_, op, c)) {
-      std::optional<std::size_t> twin;
-      for (std::size_t m = 0; m < mutants_.size(); ++m) {
-        const Mutant& mutant = mutants_[m];
-        if (mutant.kernel || mutant.op != &op || !mutant.record.status.empty()) continue;
-        if (mutant.chain && c.options.get("chain", "") != mutant.chain->name) continue;
-        if (!twin) twin = b.add_clean(base_candidate(op, contract, ""), contract.key());
-        plan.never[m].clear();
-        b.add_mutant(base_candidate(op, contract, mutant.fault), *twin, m);
-      }
-      // Variants that the noise floor has not seen.
-      for (std::int64_t v = 1; v <= held_out; ++v) {
-        const int variation = kVariants + static_cast<int>(v);
-        b.add_clean(base_candidate(op, contract, "", variation),
-                    fmt::format("{} {}", contract.key(), variation));
-      }
+void MutationPlanner::add_bases(Builder& b, const std::vector<Mutant>& mutants, const Case& c,
+                                const OpDef& op) {
+  for (const Contract& contract : contracts_of(registry_, op, c)) {
+    std::optional<std::size_t> twin;
+    for (std::size_t m = 0; m < mutants.size(); ++m) {
+      const Mutant& mutant = mutants[m];
+      if (mutant.kernel || mutant.op != &op || !mutant.record.status.empty()) continue;
+      if (mutant.chain && c.options.get("chain", "") != mutant.chain->name) continue;
+      if (!twin) twin = b.add_clean(base_candidate(op, contract, ""), contract.key());
+      why_not_[m].clear();
+      b.add_mutant(base_candidate(op, contract, mutant.fault), *twin, m);
+    }
+    // Variants that the noise floor has not seen.
+    for (std::int64_t v = 1; v <= held_out_[c.op]; ++v) {
+      const int variation = kVariants + static_cast<int>(v);
+      b.add_clean(base_candidate(op, contract, "", variation),
+                  fmt::format("{} {}", contract.key(), variation));
     }
   }
-
-  const Registry& registry_;
-  const std::vector<Mutant>& mutants_;
-  const MutateOptions& options_;
-};
-
-}  // namespace
-
-MutationPlan plan_mutation(const Registry& registry, const std::vector<Mutant>& mutants,
-                           const std::vector<Case>& cases, const MutateOptions& options) {
-  return Planner(registry, mutants, options).plan(cases);
 }
 
 }  // namespace parity

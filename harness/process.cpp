@@ -183,4 +183,9 @@ void quiet_stdio() {
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
+void mute_stderr() {
+  const Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (null.get() >= 0) ::dup2(null.get(), STDERR_FILENO);
+}
+
 }  // namespace parity

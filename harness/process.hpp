@@ -97,5 +97,6 @@ bool has_ended(pid_t pid);  // a child that is not reaped yet
 bool become_child(pid_t parent);
 void limit_memory(std::int64_t more_bytes);  // address space beyond what is mapped now; <= 0: none
 void quiet_stdio();                          // stdin is empty, stdout goes to stderr
+void mute_stderr();
 
 }  // namespace parity

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <deque>
 #include <fmt/format.h>
 #include <memory>
 #include <poll.h>
@@ -141,8 +142,8 @@ class Suite {
   }
 
   void start_next() {
-    const std::size_t subject = hooks_.next ? hooks_.next(waiting_) : waiting_.front();
-    std::erase(waiting_, subject);
+    const std::size_t subject = waiting_.front();
+    waiting_.pop_front();
     std::vector<std::size_t> todo = ledger_.todo(subject);
     if (!needs_library(subject)) return start(subject, std::move(todo));
     const std::string trouble =
@@ -271,7 +272,7 @@ class Suite {
   const SuiteHooks& hooks_;
   Ledger& ledger_;
   std::size_t jobs_ = 1;
-  std::vector<std::size_t> waiting_ = {};
+  std::deque<std::size_t> waiting_ = {};
   std::vector<Running> running_ = {};
   std::unique_ptr<Zygote> zygote_ = {};
 };

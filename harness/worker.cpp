@@ -93,6 +93,7 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
     ::close(out);
     pipe.read.reset();
     if (!become_child(self)) ::_exit(2);
+    if (!candidate.fault.empty()) mute_stderr();  // a mutant that dies of its fault is no news
     answer(subject, candidate, known, options, pipe.write.get());
   }
   ::setpgid(pid, pid);  // also here, so that the group exists before it may have to be killed

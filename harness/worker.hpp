@@ -21,8 +21,6 @@ struct SuiteHooks {
   std::function<void(std::size_t subject, std::size_t candidate, const CaseRecord&)> finished = {};
   // In the suite's own process: a record as it comes in, in any order.
   std::function<void(std::size_t subject, std::size_t candidate, const CaseRecord&)> arrived = {};
-  // Which of the waiting subjects comes next (their indices, ascending); default: the first.
-  std::function<std::size_t(std::span<const std::size_t>)> next = {};
 };
 SuiteResult run_suite(const std::vector<Subject>&, const SuiteOptions&, const SuiteHooks&,
                       const Sink&, const ShowProgress&);
