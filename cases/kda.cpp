@@ -67,6 +67,16 @@ const Register gate_ends{CaseSet{
     .options = {states({{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "sigmoid"}})},
 }};
 
+const Register tiny_keys{CaseSet{
+    .op = "kda",
+    .what = "the norm's eps: keys of norm 0 and 1e-3 that the kernel normalises",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T37,H2,K12,V20")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {edges()},
+    .options = {states({{"l2norm", "1"}})},
+}};
+
 const Register packed{CaseSet{
     .op = "kda",
     .what = "packed sequences, empty and of length one among them, at offsets that no chunk is "

@@ -104,7 +104,7 @@ double raw_gate(const RowDraw& d, std::uint64_t j, Gates gates) {
     case Gates::Mixed:
       return 3 * x - 1;
     case Gates::Saturated:
-      return 3 + 0.5 * x;
+      return j % 4 == 1 ? x - 1 : 5 + 0.5 * x;
     case Gates::Masked:
       return x < -1.3 ? 60 : 0.3 * x - 5;
     case Gates::Steep:
