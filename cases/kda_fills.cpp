@@ -51,7 +51,7 @@ void draw_key(const RowDraw& d, std::span<double> out, Keys keys) {
     out[j] = d.rng.normal(first + j);
     if (keys == Keys::Correlated) out[j] = d.rng.uniform(first + j, 0, 2);
     if (keys == Keys::Repeated && key)
-      out[j] = d.rng.normal(kPerHead + at.head * K + j) + 0.05 * out[j];
+      out[j] = d.rng.normal(kPerHead + at.head * K + j) + 0.2 * out[j];
   }
   if (!d.problem.options.flag("l2norm")) normalise(out);
   if (keys != Keys::Edges || !key) return;
@@ -85,7 +85,7 @@ double gate(const RowDraw& d, std::uint64_t j, Gates gates) {
       return token || channel ? -1000 : -0.01 * u;
     }
     case Gates::Steep:
-      return (j + at.head) % 4 == 1 ? -20 * u : -0.3 * u;
+      return (j + at.head) % 4 == 1 ? -8 * u : -0.3 * u;
   }
   return 0;
 }
@@ -244,7 +244,7 @@ Fill masked() {
 }
 Fill steep() {
   return {"steep",
-          "-20 a token in some channels, below any bound: powers of decays overflow where only "
+          "-8 a token in some channels, below any bound: powers of decays overflow where only "
           "their ratio is finite",
           row<Keys::Random, Gates::Steep, Betas::Middle>};
 }

@@ -15,7 +15,7 @@ Fill repeated();   // one key again and again, beta 1: ill-conditioned
 Fill mixed();      // decays from 0 to e^-5 side by side, by channel and head
 Fill saturated();  // gates at the lower bound: only the diagonal is left, ranges are at their limit
 Fill masked();     // tokens and channels at -1000 among open ones
-Fill steep();      // -20 a token in some channels: no product of powers of decays is finite
+Fill steep();      // -8 a token in some channels: no product of powers of decays is finite
 Fill reflect();    // beta 2: eigenvalue -1
 Fill edges();      // beta 0, 1 and 2, zero keys and keys of 1e-3
 Fill decades();    // values of v and of the cotangents over six decades

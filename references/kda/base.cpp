@@ -11,9 +11,14 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+bool needs_inverse(Fault fault) {
+  return fault == Fault::TruncatedNeumann || fault == Fault::UpperTriangle ||
+         fault == Fault::TailDecayOverflow || fault == Fault::NarrowTransition;
+}
+
 Engine engine_of(const Setup& s, const BaseRequest& request) {
   Engine e{.setup = s, .points = points_of(request.contract), .fault = parse_fault(request.fault)};
-  e.chunk = s.headwise ? 0 : at(request.contract.chunk);
+  e.chunk = at(request.contract.chunk);
   if (e.has(Fault::ChunkHardCoded) && e.chunk > 0) e.chunk = 32;
   if (e.has(Fault::ErrorBeforeDecay)) e.chunk = 0;
   const std::pair<Fault, Point Points::*> narrowed[] = {{Fault::MergeNarrow, &Points::merge},
@@ -23,6 +28,9 @@ Engine engine_of(const Setup& s, const BaseRequest& request) {
   for (const auto& [fault, point] : narrowed)
     if (e.has(fault)) e.points.*point = {.to = Dtype::BF16};
   if (e.has(Fault::OutputTruncated)) e.points.o.mode = Rounding::TowardZero;
+  const bool stores_inverse =
+      e.points.m.on() || e.points.w.on() || e.points.u.on() || e.points.merge.on();
+  e.substitute = !stores_inverse && !needs_inverse(e.fault);
   // 0.6.0's anchor of a diagonal block: half a sub-chunk of the strongest decay below its first row
   // (kda.md §4.2).
   e.diagonal_anchor = 7.5F * kLog2e * static_cast<float>(s.lower != 0 ? -s.lower : 2);
@@ -37,6 +45,38 @@ Engine engine_of(const Setup& s, const BaseRequest& request) {
   return e;
 }
 
+// Every chain, forward and backward; d is of what the recurrence sees.
+void run_all(Run& run, const Inputs& in, bool gradients) {
+  Engine& e = run.e;
+  const Setup& s = e.setup;
+  run.o.resize(in.v.size());
+  run.final_state.resize(at(s.N * s.HV * s.K * s.V));
+  if (gradients) {
+    run.d.q.resize(in.q.size());
+    run.d.k.resize(in.k.size());
+    run.d.v.resize(in.v.size());
+    run.d.g.resize(run.x.g.size());
+    run.d.beta.resize(in.beta.size());
+    run.d.h0.resize(in.h0.size());
+  }
+  const auto each_chain = [&](auto&& chain) {
+    for (std::int64_t n = 0; n < s.N; ++n)
+      for (std::int64_t hv = 0; hv < s.HV; ++hv) chain(n, hv);
+  };
+  if (e.has(Fault::ScalarStateGradient) && gradients && s.dht && e.chunk > 0) {
+    each_chain([&](std::int64_t n, std::int64_t hv) { run_chunked(run, n, hv, false); });
+    for (std::size_t i = 0; i < run.x.d_ht.size(); ++i)
+      e.scalar += run.final_state[i] * run.x.d_ht[i];
+  }
+  each_chain([&](std::int64_t n, std::int64_t hv) {
+    if (e.chunk > 0)
+      run_chunked(run, n, hv, gradients);
+    else
+      run_recurrent(run, n, hv, gradients);
+  });
+  if (e.fault != Fault::None) damage_results(run);
+}
+
 }  // namespace
 
 Evaluation base(const BaseRequest& request) {
@@ -46,28 +86,14 @@ Evaluation base(const BaseRequest& request) {
   Engine e = engine_of(s, request);
   Narrow narrow;
   const Wide x = activate_base(e, in, narrow);
-  e.open = std::ranges::all_of(x.g, [](float g) { return g == 0; });
-  Run run{.e = e,
-          .x = x,
-          .o = Floats32(in.v.size()),
-          .final_state = Floats32(at(s.N * s.HV * s.K * s.V))};
-  if (gradients) {
-    run.d.q.resize(in.q.size());
-    run.d.k.resize(in.k.size());
-    run.d.v.resize(in.v.size());
-    run.d.g.resize(in.g.size());
-    run.d.beta.resize(in.beta.size());
-    run.d.h0.resize(in.h0.size());
-  }
-  if (e.has(Fault::ScalarStateGradient) && gradients && s.dht && e.chunk > 0) {
-    for (std::int64_t n = 0; n < s.N; ++n)
-      for (std::int64_t hv = 0; hv < s.HV; ++hv) run_chunked(run, n, hv, false);
-    for (std::size_t i = 0; i < x.d_ht.size(); ++i) e.scalar += run.final_state[i] * x.d_ht[i];
-  }
-  for (std::int64_t n = 0; n < s.N; ++n)
-    for (std::int64_t hv = 0; hv < s.HV; ++hv)
-      e.chunk > 0 ? run_chunked(run, n, hv, gradients) : run_recurrent(run, n, hv, gradients);
-  if (e.fault != Fault::None) damage_results(run);
+  const bool columns = s.headwise && e.chunk > 0;
+  const Setup inner_setup = columns ? by_column(s) : s;
+  const Wide inner_x = columns ? by_column(s, x) : x;
+  Engine inner = engine_of(inner_setup, request);
+  inner.open = std::ranges::all_of(x.g, [](float g) { return g == 0; });
+  Run run{.e = inner, .x = inner_x};
+  run_all(run, in, gradients);
+  if (columns) join_columns(s, run);
   if (gradients) finish_base(e, narrow, x, run.d);
 
   Evaluation evaluation;

@@ -1,5 +1,4 @@
-// The base of kernels that go token by token (contract without a chunk), and of a beta per value
-// column, which no chunked form has: kda.md §1 and §3 in f32.
+// The base of kernels that go token by token (contract without a chunk): kda.md §1 and §3 in f32.
 #include <algorithm>
 
 #include "references/kda/base_chain.hpp"

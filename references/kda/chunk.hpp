@@ -39,8 +39,9 @@ struct Engine {
       0;  // log2 units below the first row, for diagonal blocks made as one product
   Noise noise = {};
   Orders orders{0};
-  bool open = false;  // every gate of the case is 0 (faults of the branch without a gate)
-  float scalar = 0;   // sum of S_T dS_T over all sequences and heads (ScalarStateGradient)
+  bool substitute = false;  // v' by substitution, not through the inverse M (chunk_solve.cpp)
+  bool open = false;        // every gate of the case is 0 (faults of the branch without a gate)
+  float scalar = 0;         // sum of S_T dS_T over all sequences and heads (ScalarStateGradient)
 
   bool has(Fault f) const { return fault == f; }
   // c[n x m] = a[n x k] b[k x m]
@@ -64,7 +65,7 @@ struct Chunk {
   Floats32 eG, eLast;           // 2^G; 2^(G_last), K
   Floats32 tail;                // 2^(G_last - G)
   Floats32 Aqk, L, M;           // n x n; M rounded
-  Floats32 w, kg, qg, v_new;    // rounded
+  Floats32 w, kg, qg, v_new;    // rounded; w is beta k 2^G where there is no inverse
   Floats32 h;                   // S_in as operand, rounded, K x V
   Floats32 stray;               // faults: gates of another row, K, in place of the right one
   bool first = false, last = false, second = false;  // of its sequence; of a pair (chunk borders)
@@ -77,6 +78,9 @@ struct ChainGradients {
 };
 
 void fill_products(Engine&, Chunk&);  // Aqk, L, M
+// In place: (I + L)^-1 x and (I + L)^-T x, n rows.
+void solve_forward(const Chunk&, Floats32& x, std::size_t columns);
+void solve_backward(const Chunk&, Floats32& x, std::size_t columns);
 void forward_chunk(Engine&, Chunk&, Floats32& S, float* o, std::size_t o_stride);
 // dS: gradient of the state after the chunk on entry, before it on return.
 void backward_chunk(Engine&, const Chunk&, Floats32& dS, ChainGradients&);

@@ -61,8 +61,9 @@ Floats32 inverse_gradient(Engine& e, const Chunk& c, const Floats32& dw, const F
   return dL;
 }
 
-// dS_in = 2^(G_last) dS_out + scale qg^T do - w^T dv'
-void advance_adjoint(Engine& e, const Chunk& c, const Floats32& dv_new, Floats32& dS) {
+// dS_in = 2^(G_last) dS_out + scale qg^T do - w^T through, which is dv', or (I + L)^-T dv' where w
+// is beta k 2^G.
+void advance_adjoint(Engine& e, const Chunk& c, const Floats32& through, Floats32& dS) {
   if (e.has(Fault::ChunkHardCoded) && !c.second) return;
   const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
                     V = static_cast<std::size_t>(e.setup.V);
@@ -71,7 +72,7 @@ void advance_adjoint(Engine& e, const Chunk& c, const Floats32& dv_new, Floats32
   if (e.has(Fault::UndecayedAdjoint) || (e.has(Fault::UndecayedInitialState) && c.first))
     decay.assign(K, 1);
   e.multiply(from_q, by_columns(c.qg, K), c.d_o, K, V, n);
-  e.multiply(from_w, by_columns(c.w, K), dv_new, K, V, n);
+  e.multiply(from_w, by_columns(c.w, K), through, K, V, n);
   for (std::size_t d = 0; d < K; ++d)
     for (std::size_t j = 0; j < V; ++j) {
       const std::size_t p = d * V + j;
@@ -85,7 +86,7 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
   const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
                     V = static_cast<std::size_t>(e.setup.V);
   const auto scale = static_cast<float>(e.setup.scale);
-  Floats32 dh = dS, product, dv_new, dAqk, dw, dk_state, dVb, dKb;
+  Floats32 dh = dS, product, dv_new, dAqk, dw, dk_state, dVb, dKb, dL;
   e.round(e.points.dh, dh);
 
   e.multiply(dv_new, by_columns(c.Aqk, n), c.d_o, n, V, n);
@@ -97,16 +98,25 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
   for (std::size_t p = 0; p < n * V; ++p) dv_new[p] += product[p];
   e.round(e.points.dv_new, dv_new);
 
-  advance_adjoint(e, c, dv_new, dS);
-
   const Floats32 h_t = transposed(c.h, K, V), dh_t = transposed(dh, K, V);
   e.multiply(out.dq, by_rows(c.d_o, V), h_t, n, K, V);
   e.multiply(dk_state, by_rows(c.v_new, V), dh_t, n, K, V);
-  e.multiply(dw, by_rows(dv_new, V), h_t, n, K, V);
-  for (float& x : dw) x = -x;
-  e.round(e.points.dw, dw);
-  e.multiply(dVb, by_columns(c.M, n), dv_new, n, V, n);
-  e.multiply(dKb, by_columns(c.M, n), dw, n, K, n);
+  if (e.substitute) {
+    dVb = dv_new;
+    solve_backward(c, dVb, V);
+    e.multiply(dKb, by_rows(dVb, V), h_t, n, K, V);
+    for (float& x : dKb) x = -x;
+    e.multiply(dL, by_rows(dVb, V), transposed(c.v_new, n, V), n, n, V);
+    for (std::size_t p = 0; p < n * n; ++p) dL[p] = p % n < p / n ? -dL[p] : 0;
+  } else {
+    e.multiply(dw, by_rows(dv_new, V), h_t, n, K, V);
+    for (float& x : dw) x = -x;
+    e.round(e.points.dw, dw);
+    e.multiply(dVb, by_columns(c.M, n), dv_new, n, V, n);
+    e.multiply(dKb, by_columns(c.M, n), dw, n, K, n);
+    dL = inverse_gradient(e, c, dw, dv_new);
+  }
+  advance_adjoint(e, c, e.substitute ? dVb : dv_new, dS);
 
   Floats32 dG_last = row_products(e, c.h, dh, K, V);
   for (std::size_t d = 0; d < K; ++d) dG_last[d] *= c.eLast[d];
@@ -138,7 +148,7 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
   if (c.padding) c.padding(dh, dG_last);
   if (!e.has(Fault::NoLastGate))
     for (std::size_t d = 0; d < K; ++d) out.dG[(n - 1) * K + d] += dG_last[d];
-  backward_products(e, c, dAqk, inverse_gradient(e, c, dw, dv_new), out);
+  backward_products(e, c, dAqk, dL, out);
   if (e.fault != Fault::None) damage_products(e, c, dAqk, out);
 }
 

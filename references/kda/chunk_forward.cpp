@@ -84,18 +84,24 @@ void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_str
   e.round(e.points.kbg, beta_k);
   e.round(e.points.kg, c.kg);
   e.round(e.points.qg, c.qg);
-  e.multiply(u, by_rows(c.M, n), beta_v, n, V, n);
-  e.multiply(c.w, by_rows(c.M, n), beta_k, n, K, n);
-  e.round(e.points.u, u);
-  e.round(e.points.w, c.w);
-
   c.h = S;
   e.round(e.points.h, c.h);
   Floats32 product, inside;
+  if (e.substitute) {
+    c.w = beta_k;
+    u = beta_v;
+  } else {
+    e.multiply(u, by_rows(c.M, n), beta_v, n, V, n);
+    e.multiply(c.w, by_rows(c.M, n), beta_k, n, K, n);
+    e.round(e.points.u, u);
+    e.round(e.points.w, c.w);
+  }
   e.multiply(product, by_rows(c.w, K), c.h, n, V, K);
   c.v_new.resize(n * V);
-  if (e.has(Fault::NoDeltaWithoutGate) && e.open) product.assign(n * V, 0);
+  const bool corrected = !(e.has(Fault::NoDeltaWithoutGate) && e.open);
+  if (!corrected) product.assign(n * V, 0);
   for (std::size_t p = 0; p < n * V; ++p) c.v_new[p] = u[p] - product[p];
+  if (e.substitute && corrected) solve_forward(c, c.v_new, V);
   e.round(e.points.v_new, c.v_new);
 
   const auto scale = e.has(Fault::InterChunkScale) ? 1.0F : static_cast<float>(e.setup.scale);

@@ -168,6 +168,7 @@ void fill_products(Engine& e, Chunk& c) {
       diagonal_exact(e, c, first, last);
   }
   if (e.fault != Fault::None) damage_scores(e, c);
+  if (e.substitute) return e.round(e.points.aqk, c.Aqk);
   invert(e, c);
   if (e.fault != Fault::None) damage_inverse(e, c);
   e.round(e.points.aqk, c.Aqk);
