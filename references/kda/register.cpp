@@ -4,6 +4,7 @@
 #include "references/kda/base.hpp"
 #include "references/kda/faults.hpp"
 #include "references/kda/import.hpp"
+#include "references/kda/invariants.hpp"
 #include "references/kda/recurrence.hpp"
 
 namespace parity::kda {
@@ -67,7 +68,9 @@ const Register op{OpDef{
     .base = base,
     .contract = contract_of,
     .import = import_case,
+    .trivial = wrong_answers,
     .faults = fault_list(),
+    .invariants = invariant_list(),
 }};
 
 }  // namespace
