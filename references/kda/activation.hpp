@@ -20,7 +20,8 @@ Activated activate(const Setup&, const Inputs&);
 // A gradient and its companion; empty where the case has none.
 struct Graded {
   Real value, scale;
-  explicit Graded(std::size_t n = 0) : value(n), scale(n) {}
+  Graded() = default;
+  explicit Graded(std::size_t n) : value(n), scale(n) {}
 };
 struct Gradients {
   Graded q, k, v, g, beta,
