@@ -15,7 +15,7 @@ namespace parity {
 void compare_grid(const Compared& t, TensorRecord& r) {
   const std::vector<Dtype> grids = coarser_grids(t.spec.dtype);
   if (grids.empty()) return;
-  const GridShares got = grid_shares(t.observed, t.spec.dtype),
+  const GridShares got = grid_shares(telling_values(t.observed, t.truth), t.spec.dtype),
                    want = grid_shares(t.rounded, t.spec.dtype);
   if (got.counted == 0) return;  // zeros lie on every grid
   const double log = -std::log(kTail);

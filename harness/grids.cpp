@@ -49,6 +49,13 @@ GridShares grid_shares(std::span<const double> values, Dtype output) {
   return result;
 }
 
+std::vector<double> telling_values(std::span<const double> values, std::span<const double> truth) {
+  std::vector<double> telling;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (std::abs(values[i] - truth[i]) <= std::abs(truth[i]) / 8) telling.push_back(values[i]);
+  return telling;
+}
+
 double grid_chance(Dtype grid, Dtype output) {
   return std::ldexp(1.0, format(grid).mantissa_bits - format(output).mantissa_bits);
 }

@@ -20,6 +20,10 @@ struct GridShares {
 };
 GridShares grid_shares(std::span<const double> values, Dtype output);
 
+// The values that say something of the grid they were kept on: those within 1/8 of the truth. What
+// is left of a cancellation ends in zero bits in any format.
+std::vector<double> telling_values(std::span<const double> values, std::span<const double> truth);
+
 // By chance: 2^-(fraction bits lost).
 double grid_chance(Dtype grid, Dtype output);
 

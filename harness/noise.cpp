@@ -223,7 +223,9 @@ Noise measure_noise(const Base& base, const ExpectedTensor& expected) {
     noise.runs.push_back({.rmse = n > 0 ? std::sqrt(m.e2 / static_cast<double>(n)) : 0,
                           .gain = noise.truth.x2 > 0 ? m.ex / noise.truth.x2 : 0,
                           .mean = n > 0 ? m.e / static_cast<double>(n) : 0});
-    if (v == 0) noise.grid_share = grid_shares(values->value, expected.spec.dtype).share;
+    if (v == 0)
+      noise.grid_share =
+          grid_shares(telling_values(values->value, truth), expected.spec.dtype).share;
   }
   if (runs.empty() || n == 0) return noise;
   noise.base = runs[0];

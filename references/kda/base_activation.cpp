@@ -98,6 +98,7 @@ void gate_backward(Engine& e, const Narrow& in, const Wide& x, WideGradients& d)
   const std::size_t width = at(s.HV * s.K);
   d.dt_bias.assign(width, 0);
   for (std::size_t i = 0; i < summand.size(); ++i) d.dt_bias[i % width] += summand[i];
+  e.round(e.points.dbias, d.dt_bias);
 }
 
 }  // namespace

@@ -85,19 +85,40 @@ void off_diagonal(Engine& e, const Chunk& c, const Floats32& dAqk, const Floats3
   }
 }
 
+// One product of a diagonal block, with rounded operands or in parts: a b is a1 b1 + a1 b2 + a2 b1
+// where a = a1 + a2 up to the format's square.
+void add_diagonal(Engine& e, Floats32& out, const Floats32& d, bool transpose,
+                  const Floats32& operand, const Floats32& outer, std::size_t rows) {
+  const std::size_t K = static_cast<std::size_t>(e.setup.K);
+  const Point& parts = e.points.d_parts;
+  if (!parts.on())
+    return add_product(e, out, d, transpose, operand, outer, rows, rows, K, e.points.d_diagonal);
+  const auto split = [&](const Floats32& x) {
+    Floats32 high = x, low = x;
+    e.round(parts, high);
+    for (std::size_t p = 0; p < x.size(); ++p) low[p] -= high[p];
+    e.round(parts, low);
+    return std::pair{high, low};
+  };
+  const auto [d1, d2] = split(d);
+  const auto [x1, x2] = split(operand);
+  const Point exact{};
+  add_product(e, out, d1, transpose, x1, outer, rows, rows, K, exact);
+  add_product(e, out, d1, transpose, x2, outer, rows, rows, K, exact);
+  add_product(e, out, d2, transpose, x1, outer, rows, rows, K, exact);
+}
+
 void diagonal_product(Engine& e, const Chunk& c, const Floats32& dAqk, const Floats32& dL,
                       const Floats32& beta_k, Block own, Sums& sums) {
   const std::size_t K = static_cast<std::size_t>(e.setup.K), n = c.n, rows = own.rows();
   const Floats32 anchor = anchor_row(c, own.first, K, e.diagonal_anchor);
   const Floats32 up = factors(e, c, anchor, 1, own), down = factors(e, c, anchor, -1, own);
   const Floats32 kb = scaled(c.k, own.first * K, down);
-  add_product(e, sums.dq, cut(dAqk, n, own, own), false, kb, up, rows, rows, K,
-              e.points.d_diagonal);
-  add_product(e, sums.r, cut(dL, n, own, own), false, kb, up, rows, rows, K, e.points.d_diagonal);
-  add_product(e, sums.col, cut(dAqk, n, own, own), true, scaled(c.q, own.first * K, up), down, rows,
-              rows, K, e.points.d_diagonal);
-  add_product(e, sums.col, cut(dL, n, own, own), true, scaled(beta_k, own.first * K, up), down,
-              rows, rows, K, e.points.d_diagonal);
+  const Floats32 a = cut(dAqk, n, own, own), l = cut(dL, n, own, own);
+  add_diagonal(e, sums.dq, a, false, kb, up, rows);
+  add_diagonal(e, sums.r, l, false, kb, up, rows);
+  add_diagonal(e, sums.col, a, true, scaled(c.q, own.first * K, up), down, rows);
+  add_diagonal(e, sums.col, l, true, scaled(beta_k, own.first * K, up), down, rows);
 }
 
 void diagonal_exact(Engine& e, const Chunk& c, const Floats32& dAqk, const Floats32& dL, Block own,
@@ -136,7 +157,7 @@ void backward_products(Engine& e, const Chunk& c, const Floats32& dAqk, const Fl
        own = {own.last, std::min(own.last + kSub, n)}) {
     Sums sums{Floats32(own.rows() * K), Floats32(own.rows() * K), Floats32(own.rows() * K)};
     off_diagonal(e, c, dAqk, dL, beta_k, own, sums);
-    if (e.points.d_diagonal.on())
+    if (e.points.d_diagonal.on() || e.points.d_parts.on())
       diagonal_product(e, c, dAqk, dL, beta_k, own, sums);
     else
       diagonal_exact(e, c, dAqk, dL, own, sums);

@@ -60,11 +60,11 @@ Contract contract_of(const Case& c, const std::map<std::string, std::string>& at
       contract.name += "_safe";
       contract.roundings.push_back(
           {.where = "diagonal", .to = Dtype::TF32, .mode = Rounding::TowardZero});
-      // 0.6.0 splits the operands of the backward's diagonal blocks in three bf16 parts, as good as
-      // f32 here.
-      if (old)
-        contract.roundings.push_back(
-            {.where = "d_diagonal", .to = Dtype::TF32, .mode = Rounding::TowardZero});
+      // 0.6.0 asks for bf16x3 in the backward's diagonal blocks (kda.md §4.2).
+      contract.roundings.push_back(old ? RoundingPoint{.where = "d_diagonal",
+                                                       .to = Dtype::TF32,
+                                                       .mode = Rounding::TowardZero}
+                                       : RoundingPoint{.where = "d_parts", .to = Dtype::BF16});
     }
   }
   // Until 0.6.0 dq and dk were stored narrow before the norm's backward, and the raw gate's

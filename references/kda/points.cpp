@@ -36,7 +36,8 @@ constexpr std::pair<std::string_view, Point Points::*> kNames[] = {
     {"g", &Points::g},
     {"dbias", &Points::dbias},
     {"o", &Points::o},
-    {"d_diagonal", &Points::d_diagonal}};
+    {"d_diagonal", &Points::d_diagonal},
+    {"d_parts", &Points::d_parts}};
 
 // Formats that are the upper bits of f32: `drop` low bits go. A carry out of the fraction is the
 // right next binade; NaN and infinity are left alone.

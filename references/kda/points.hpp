@@ -1,20 +1,27 @@
 // The rounding points of the chunked kernels, by the names that a contract uses (kda.md §4.2),
 // applied to f32 values.
 //
-//   qk         normalised q and k                        beta_k     k beta, before e^G is put on it
-//   aqk        Aqk                                       kbg        beta k e^G, operand of w
-//   m          the inverse M                             beta_v     beta v, operand of u
-//   w u kg qg  as in kda.md §4                           v_new      v' = u - w S
-//   h          S_in of a chunk, as operand               state      the carried S itself (FlashKDA)
-//   products   operands of the products inside a chunk, off its diagonal 16 x 16 blocks
-//   diagonal   the same in the diagonal blocks, which are then one product with a common anchor;
-//   d_diagonal: in the backward merge      operands of the products that merge the inverses of the
-//   diagonal blocks dv_new     dv', after Aqk^T do and after + kg dS     dh         dS_out of a
-//   chunk, as operand h_dh       products S_in dS_out before their row sum dw kge     dW, and k e^G
-//   beside it in dM dm         dM before each of its two products        dqk        dq and dk
-//   before the backward of the norm g          the chunk's prefix sums of the gate       dbias the
-//   raw gate's gradient before its sum over tokens o          the output itself, where it is not
-//   rounded to nearest
+//   qk            normalised q and k
+//   g             the chunk's prefix sums of the gate
+//   aqk m         Aqk; the inverse M
+//   beta_k kbg    k beta, and then with e^G: operand of w
+//   beta_v        beta v: operand of u
+//   w u kg qg     as in kda.md §4
+//   v_new         v' = u - w S
+//   h             S_in of a chunk, as operand
+//   state         the carried S itself (FlashKDA)
+//   products      operands of the products inside a chunk, off its diagonal 16 x 16 blocks
+//   diagonal      operands in the diagonal blocks, which are then one product with a common anchor
+//   merge         operands of the products that merge the inverses of the diagonal blocks
+//   dv_new        dv', after Aqk^T do and after + kg dS
+//   dh h_dh       dS_out of a chunk, as operand; products S_in dS_out and their row sums
+//   dw kge        dW, and k e^G beside it in dM
+//   dm            dM before each of its two products
+//   d_diagonal    like diagonal, in the backward
+//   d_parts       the same with each operand in two parts, three of whose four products are added
+//   dqk           dq and dk before the backward of the norm
+//   dbias         the raw gate's gradient before its sum over tokens, and the sum
+//   o             the output itself, where it is not rounded to nearest
 #pragma once
 
 #include <cstdint>
@@ -48,7 +55,7 @@ struct Point {
 
 struct Points {
   Point qk, aqk, m, w, u, kg, qg, v_new, h, state, beta_k, kbg, beta_v, products, diagonal, merge;
-  Point dv_new, dh, h_dh, dw, kge, dm, dqk, g, dbias, o, d_diagonal;
+  Point dv_new, dh, h_dh, dw, kge, dm, dqk, g, dbias, o, d_diagonal, d_parts;
 };
 Points points_of(const Contract&);  // throws Failure naming a point that is not in the list above
 
