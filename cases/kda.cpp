@@ -102,6 +102,15 @@ const Register partial{CaseSet{
     .options = {kPlain, {{"h0", "1"}}, {{"dht", "1"}}},
 }};
 
+const Register large{CaseSet{
+    .op = "kda",
+    .what = "more elements of v than 2^15, so that offsets in a narrow integer wrap",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T264,H1,K8,V128")},
+    .dtypes = {Dtype::F32},
+    .fills = {ordinary()},
+}};
+
 std::string_view one_element(const Case& c, std::string_view tensor, std::string_view trivial) {
   return tensor == "grads/A_log" && trivial == "mean" && c.sizes.get("HV", c.sizes.get("H", 1)) == 1
              ? "one head: A_log has one element, which is its mean"

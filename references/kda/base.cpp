@@ -41,6 +41,7 @@ Engine engine_of(const Setup& s, const BaseRequest& request) {
         (std::uint64_t{draw.of(2 * variation)} << 32) + draw.of(2 * variation + 1);
     e.noise = {seed, true};
     e.orders = Orders(seed + (seed == 0));
+    e.chained = e.substitute && variation % 2 == 1;
   }
   return e;
 }

@@ -40,13 +40,20 @@ struct Engine {
   Noise noise = {};
   Orders orders{0};
   bool substitute = false;  // v' by substitution, not through the inverse M (chunk_solve.cpp)
-  bool open = false;        // every gate of the case is 0 (faults of the branch without a gate)
-  float scalar = 0;         // sum of S_T dS_T over all sequences and heads (ScalarStateGradient)
+  // Sums start from what the product is added to and take one term after the other, as kernels with
+  // one chain of fused multiply-adds do. Legal, and noisier than a product that is summed first
+  // where that is small. Of variants only.
+  bool chained = false;
+  bool open = false;  // every gate of the case is 0 (faults of the branch without a gate)
+  float scalar = 0;   // sum of S_T dS_T over all sequences and heads (ScalarStateGradient)
 
   bool has(Fault f) const { return fault == f; }
   // c[n x m] = a[n x k] b[k x m]
   void multiply(Floats32& c, Strided a, const Floats32& b, std::size_t n, std::size_t m,
                 std::size_t k);
+  // c[n x m] += sign a[n x k] b[k x m]
+  void add_product(Floats32& c, Strided a, const Floats32& b, std::size_t n, std::size_t m,
+                   std::size_t k, float sign);
   void exp2(Floats32& y, const Floats32& x) const;  // in place is fine
   void round(const Point& point, Floats32& x) { point(x, noise); }
 };

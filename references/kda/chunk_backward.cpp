@@ -71,6 +71,15 @@ void advance_adjoint(Engine& e, const Chunk& c, const Floats32& through, Floats3
   Floats32 from_q, from_w, decay = e.has(Fault::HeadZeroGates) ? c.stray : c.eLast;
   if (e.has(Fault::UndecayedAdjoint) || (e.has(Fault::UndecayedInitialState) && c.first))
     decay.assign(K, 1);
+  if (e.chained) {
+    for (std::size_t d = 0; d < K; ++d)
+      for (std::size_t j = 0; j < V; ++j) dS[d * V + j] *= decay[d];
+    Floats32 scaled_do = c.d_o;
+    for (float& x : scaled_do) x *= scale;
+    e.add_product(dS, by_columns(c.qg, K), scaled_do, K, V, n, 1);
+    e.add_product(dS, by_columns(c.w, K), through, K, V, n, -1);
+    return;
+  }
   e.multiply(from_q, by_columns(c.qg, K), c.d_o, K, V, n);
   e.multiply(from_w, by_columns(c.w, K), through, K, V, n);
   for (std::size_t d = 0; d < K; ++d)
@@ -94,8 +103,7 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
   e.multiply(dAqk, by_rows(c.d_o, V), transposed(c.v_new, n, V), n, n, V);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < n; ++j) dAqk[i * n + j] = j <= i ? dAqk[i * n + j] * scale : 0;
-  e.multiply(product, by_rows(c.kg, K), dh, n, V, K);
-  for (std::size_t p = 0; p < n * V; ++p) dv_new[p] += product[p];
+  e.add_product(dv_new, by_rows(c.kg, K), dh, n, V, K, 1);
   e.round(e.points.dv_new, dv_new);
 
   const Floats32 h_t = transposed(c.h, K, V), dh_t = transposed(dh, K, V);

@@ -34,6 +34,24 @@ void Engine::multiply(Floats32& c, Strided a, const Floats32& b, std::size_t n, 
   std::ranges::copy(sum, c.begin());
 }
 
+void Engine::add_product(Floats32& c, Strided a, const Floats32& b, std::size_t n, std::size_t m,
+                         std::size_t k, float sign) {
+  if (!chained) {
+    Floats32 product;
+    multiply(product, a, b, n, m, k);
+    for (std::size_t p = 0; p < n * m; ++p) c[p] += sign * product[p];
+    return;
+  }
+  const std::uint16_t* order = orders.of(k);
+  for (std::size_t step = 0; step < k; ++step) {
+    const std::size_t t = order ? order[step] : step;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float factor = sign * a.data[i * a.row + t * a.column];
+      for (std::size_t j = 0; j < m; ++j) c[i * m + j] += factor * b[t * m + j];
+    }
+  }
+}
+
 void Engine::exp2(Floats32& y, const Floats32& x) const {
   y.resize(x.size());
   if (has(Fault::ClampedExponent)) {
@@ -96,11 +114,9 @@ void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_str
     e.round(e.points.u, u);
     e.round(e.points.w, c.w);
   }
-  e.multiply(product, by_rows(c.w, K), c.h, n, V, K);
-  c.v_new.resize(n * V);
   const bool corrected = !(e.has(Fault::NoDeltaWithoutGate) && e.open);
-  if (!corrected) product.assign(n * V, 0);
-  for (std::size_t p = 0; p < n * V; ++p) c.v_new[p] = u[p] - product[p];
+  c.v_new = std::move(u);
+  if (corrected) e.add_product(c.v_new, by_rows(c.w, K), c.h, n, V, K, -1);
   if (e.substitute && corrected) solve_forward(c, c.v_new, V);
   e.round(e.points.v_new, c.v_new);
 
@@ -114,10 +130,9 @@ void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_str
       o[i * o_stride + j] = product[i * V + j] * scale + inside[i * V + j];
 
   if (e.fault == Fault::None || !damaged_state(e, c, S)) {
-    e.multiply(product, by_columns(c.kg, K), c.v_new, K, V, n);
     for (std::size_t d = 0; d < K; ++d)
-      for (std::size_t j = 0; j < V; ++j)
-        S[d * V + j] = S[d * V + j] * c.eLast[d] + product[d * V + j];
+      for (std::size_t j = 0; j < V; ++j) S[d * V + j] *= c.eLast[d];
+    e.add_product(S, by_columns(c.kg, K), c.v_new, K, V, n, 1);
   }
   if (e.has(Fault::TailSolveGarbage) && n % kSub != 0)
     std::ranges::fill(S, std::numeric_limits<float>::quiet_NaN());
