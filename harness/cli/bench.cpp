@@ -225,8 +225,10 @@ int bench(const Arguments& args) {
                          ? "this executable holds no benchmark"
                          : fmt::format("--only {}: no such benchmark", args.only.front()));
   print(args.json ? json(collector.measured) : table(collector.measured));
-  const bool broken =
-      std::ranges::any_of(collector.measured, [](const Measured& m) { return !m.error.empty(); });
+  // A rival that is not installed is no fault.
+  const bool broken = std::ranges::any_of(collector.measured, [](const Measured& m) {
+    return !m.error.empty() && !m.error.starts_with("unsupported:");
+  });
   return broken ? 3 : 0;
 }
 
