@@ -196,7 +196,10 @@ std::string regex_of(const std::vector<std::string>& globs) {
                      : std::string("\\") + c;
     }
   }
-  return regex.empty() ? "." : regex + ")$";
+  // What Google Benchmark appends to a name, "/min_time:0.300/real_time", is no part of it here.
+  constexpr const char* kSettings =
+      "(/(min_time:[0-9.]+|iterations:[0-9]+|real_time|manual_time))*$";
+  return regex.empty() ? "." : regex + ")" + kSettings;
 }
 
 }  // namespace

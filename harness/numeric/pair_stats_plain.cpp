@@ -1,4 +1,5 @@
 // The definition of the pair statistics, one element after another.
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -27,12 +28,28 @@ constexpr auto storage() {
 template <Dtype kDtype>
 std::uint64_t code_at(const std::byte* bytes, std::int64_t index) {
   if constexpr (kDtype == Dtype::E2M1) {
-    return load_code(kDtype, bytes, index);
+    return (static_cast<unsigned>(bytes[index / 2]) >> (index % 2 == 0 ? 0 : 4)) & 0xFu;
   } else {
     decltype(storage<kDtype>()) code;
     std::memcpy(&code, bytes + index * static_cast<std::int64_t>(sizeof(code)), sizeof(code));
     return code;
   }
+}
+
+// What the codes of up to a byte mean.
+struct Meaning {
+  double value = 0;
+  std::int64_t rank = 0;
+};
+template <Dtype kDtype>
+const Meaning& meaning_of(std::uint64_t code) {
+  static const auto table = [] {
+    std::array<Meaning, 256> all;
+    for (std::uint64_t c = 0; c < all.size(); ++c)
+      all[c] = {decode(kDtype, c), ulp_rank(kDtype, c)};
+    return all;
+  }();
+  return table[code];
 }
 
 template <Dtype kDtype>
@@ -45,10 +62,8 @@ double value_of(std::uint64_t code) {
     return static_cast<double>(float_from_bf16(static_cast<std::uint16_t>(code)));
   } else if constexpr (kDtype == Dtype::F16) {
     return static_cast<double>(float_from_f16(static_cast<std::uint16_t>(code)));
-  } else if constexpr (kDtype == Dtype::E4M3) {
-    return static_cast<double>(float_from_e4m3(static_cast<std::uint8_t>(code)));
-  } else if constexpr (kDtype == Dtype::E5M2) {
-    return static_cast<double>(float_from_e5m2(static_cast<std::uint8_t>(code)));
+  } else if constexpr (sizeof(storage<kDtype>()) == 1) {
+    return meaning_of<kDtype>(code).value;
   } else {
     return decode(kDtype, code);
   }
@@ -57,8 +72,10 @@ double value_of(std::uint64_t code) {
 template <Dtype kDtype>
 std::int64_t rank_of(std::uint64_t code) {
   using Code = decltype(storage<kDtype>());
-  if constexpr (kDtype == Dtype::F64 || kDtype == Dtype::F32 || kDtype == Dtype::BF16 ||
-                kDtype == Dtype::F16 || kDtype == Dtype::E4M3 || kDtype == Dtype::E5M2) {
+  if constexpr (sizeof(Code) == 1) {
+    return meaning_of<kDtype>(code).rank;
+  } else if constexpr (kDtype == Dtype::F64 || kDtype == Dtype::F32 || kDtype == Dtype::BF16 ||
+                       kDtype == Dtype::F16) {
     constexpr std::uint64_t kSign = std::uint64_t{1} << (8 * sizeof(Code) - 1);
     const auto magnitude = static_cast<std::int64_t>(code & (kSign - 1));
     return (code & kSign) != 0 ? -magnitude : magnitude;
