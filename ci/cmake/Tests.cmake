@@ -50,6 +50,14 @@ if(GTest_FOUND AND PARITY_HAS_TORCH AND torch_test_cpp)
   parity_add_tests(parity_torch_tests 1)
 endif()
 
+# Cases are run by parity itself, in every build: under a sanitizer this is what looks into the kernels.
+if(TARGET parity)
+  add_test(NAME registry COMMAND parity check WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  add_test(NAME lane.smoke COMMAND parity run --lane smoke --quiet --force --out ${CMAKE_BINARY_DIR}/smoke
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(lane.smoke PROPERTIES TIMEOUT 1500 RUN_SERIAL ON)
+endif()
+
 add_test(NAME includes COMMAND ${CMAKE_SOURCE_DIR}/ci/includes)
 add_test(NAME includes.self_test COMMAND ${CMAKE_SOURCE_DIR}/ci/includes --self-test)
 
