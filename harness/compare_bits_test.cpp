@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "harness/walk.hpp"
 
 namespace parity {
@@ -59,6 +61,19 @@ TEST(Discrete, TheMaskLeavesElementsOpen) {
   EXPECT_EQ(judged(t, got).status, "pass");
   t.ignore.assign(8, 1);
   EXPECT_EQ(judged(t, got).status, "unproven") << "nothing is left to compare";
+}
+
+TEST(Discrete, NanScalesAreEqualWhateverTheirSign) {
+  ExpectedTensor t{
+      .spec = {.name = "scales", .role = Role::Scales, .dtype = Dtype::E4M3, .dims = {{"N", 2}}}};
+  t.value = {std::nan(""), 1};
+  t.bits = {std::byte{0x7F}, std::byte{0x38}};
+  Tensor got{t.spec, {std::byte{0xFF}, std::byte{0x38}}};
+  EXPECT_EQ(judged(t, got).status, "pass");
+  got.bytes[0] = std::byte{0x7E};  // 448: a finite scale hides the NaN
+  EXPECT_EQ(judged(t, got).status, "fail");
+  got.bytes = {std::byte{0x7F}, std::byte{0x7F}};
+  EXPECT_EQ(judged(t, got).status, "fail");
 }
 
 TEST(Discrete, AFloatOutputGivenByItsBitsIsExact) {

@@ -106,6 +106,22 @@ TEST(Judge, AFailureIsNotHiddenByDoubt) {
   EXPECT_THAT(record.reason, HasSubstr("larger than the output"));
 }
 
+TEST(Judge, ATensorLeftOpenAltogetherNeedsAnotherThatIsJudged) {
+  CaseRecord record = record_with({view(View::Discrete, 0, 0)});
+  TensorRecord open{.name = "codes", .elements = 8, .open = 8, .unproven = "left open"};
+  record.tensors.push_back(open);
+  judge(record);
+  EXPECT_EQ(record.status, "pass") << record.reason;
+  record.tensors.erase(record.tensors.begin());
+  judge(record);
+  EXPECT_EQ(record.status, "unproven");
+  record = record_with({view(View::Discrete, 0, 0)});
+  open.open = 7;
+  record.tensors.push_back(open);
+  judge(record);
+  EXPECT_EQ(record.status, "unproven");
+}
+
 TEST(Judge, ErrorAndUnsupportedStay) {
   for (const char* status : {"error", "unsupported"}) {
     CaseRecord record = record_with({view(View::Bound, 2, 1)});

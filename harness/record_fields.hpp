@@ -36,7 +36,7 @@ template <class A> void fields(A& a, TensorRecord& r) {
   a("bound_that_would_pass", r.bound_that_would_pass), a("detectable", r.detectable), a("quantiles", r.quantiles);
   a("worst", r.worst), a("worst_points", r.worst_points), a("pattern", r.pattern), a("views", r.views);
   a("ulp_histogram", r.ulp_histogram), a("ulp_histogram_base", r.ulp_histogram_base), a("profiles", r.profiles);
-  a("heatmaps", r.heatmaps), a("scatter", r.scatter), a("unproven", r.unproven);
+  a("heatmaps", r.heatmaps), a("scatter", r.scatter), a("unproven", r.unproven), a("open", r.open);
   a("status", r.status), a("view", r.view);
 }
 template <class A> void fields(A& a, Accounting& r) {

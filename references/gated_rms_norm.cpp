@@ -78,14 +78,15 @@ Results<T> evaluate(const Case& c, const Tensors& tensors, Vary vary, std::strin
     const T rstd = vary(reciprocal_rms(std::span(x).subspan(first, V), eps, vary, fault));
     for (std::size_t v = 0; v < V; ++v) {
       const std::size_t i = first + v;
-      const T s = vary(gate_of(gate[i], fault));
+      const T plain = gate_of(gate[i], fault);
+      const T s = vary(plain);
       const T h = vary(x[i] * rstd);
       y[i] = h * weight_V[v] * s;
       again[i] = fault == "A-NR01" ? h * weight_V[v] : y[i];
       n_V[v] = vary(dy[i] * weight_V[v] * s);
       product_V[v] = n_V[v] * h;
       dgate[i] = fault == "P-dgate-slope" ? dy[i] * h * weight_V[v] * s
-                                          : dy[i] * h * weight_V[v] * s * vary(complement(gate[i], s));
+                                          : dy[i] * h * weight_V[v] * s * vary(complement(gate[i], plain));
       dweight_terms_VR[v][r] = dy[i] * s * h;
     }
     const T mean = vary(vary.sum(product_V)) / static_cast<T>(V);
@@ -128,9 +129,9 @@ Results<double> companions(const Case& c, const Tensors& tensors) {
       const double h = std::abs(x[i]) * rstd;
       const double w = std::abs(weight_V[i - first]);
       y[i] = h * w * s * (r_units + 7);
-      dgate[i] = std::abs(dy[i]) * h * w * s * (sigmoid(-gate[i]) * (r_units + 9) + 5 * s + 1);
+      dgate[i] = std::abs(dy[i]) * h * w * s * (sigmoid(-gate[i]) * (r_units + 9) + complement_units(c, sigmoid(-gate[i])));
       dweight_V[i - first] +=
-          std::abs(dy[i]) * s * h * (r_units + 7 + static_cast<double>(rows));
+          std::abs(dy[i]) * s * h * (r_units + 7 + sum_units(static_cast<double>(rows)));
       dx[i] = rstd * (std::abs(dy[i]) * w * s * (r_units + 8) +
                       h * mean * (n + 3 * r_units + 13));
     }
@@ -181,7 +182,7 @@ const Register op{OpDef{
     .faults = {{"A-NR01", "F-25", "the backward returns the recomputed output before its gate"},
                {"A-NR03", "", "weight gradient summed over rows in bf16"},
                {"A-NR04", "F-24", "eps outside the root"},
-               {"P-eps-sum", "F-24", "eps added to the sum of squares, not to their mean"},
+               {"P-eps-sum", "", "eps added to the sum of squares, not to their mean"},
                {"P-gate-swish", "", "gate * sigmoid(gate) in place of sigmoid(gate)"},
                {"P-dgate-slope", "", "gradient of the gate without 1 - s"},
                {.id = "A-NR02", .what = "variance includes padded columns",

@@ -80,9 +80,10 @@ Point<T> point(const Case& c, T x, T bias, T exp_A, Vary& vary, std::string_view
     p.slope = -exp_A * (p.z > static_cast<T>(kLinear) ? T{1} : vary(sigmoid(p.z)));
   } else {
     const T L = static_cast<T>(c.options.real("lb", kUsualBound));
-    const T s = vary(sigmoid(exp_A * p.z));
+    const T plain = sigmoid(exp_A * p.z);
+    const T s = vary(plain);
     p.g = L * s;
-    p.slope = fault == "P-gate-chain" ? L * s * (1 - s) : L * s * vary(complement(exp_A * p.z, s)) * exp_A;
+    p.slope = fault == "P-gate-chain" ? L * s * (1 - plain) : L * s * vary(complement(exp_A * p.z, plain)) * exp_A;
   }
   return p;
 }
@@ -130,6 +131,7 @@ Results<double> companions(const Case& c, const Tensors& tensors, const Results<
   const auto K = static_cast<std::size_t>(c.sizes["K"]);
   const std::size_t width = static_cast<std::size_t>(c.sizes["HV"]) * K;
   const double tokens = width == 0 ? 0 : static_cast<double>(x.size() / width);
+  const double head_terms = sum_units(tokens * static_cast<double>(K));
   const double L = c.options.real("lb", kUsualBound);
   std::vector<double> m_g(x.size()), m_dx(x.size()), m_A(A.size()), m_bias(width);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -143,19 +145,20 @@ Results<double> companions(const Case& c, const Tensors& tensors, const Results<
     if (gate_name(c) == "softplus") {
       const double slope = z > kLinear ? 1 : sigmoid(z);
       m_g[i] = exp_A * (slope * std::abs(z) + 1) + std::abs(g[i]) * (a_units + 3);
-      m_dx[i] = std::abs(dx[i]) * (a_units + 4 + std::abs(z) * (1 - slope));
-      term = std::abs(dg[i]) * m_g[i] + std::abs(dg[i] * g[i]) * (tokens * static_cast<double>(K) + 1);
+      m_dx[i] = std::abs(dx[i]) * (a_units + 4 + std::abs(z) * (1 - slope)) +
+                std::abs(dg[i]) * exp_A * kFlushed;
+      term = std::abs(dg[i]) * m_g[i] + std::abs(dg[i] * g[i]) * (head_terms + 1);
     } else {
       const double y = exp_A * z;
       const double s = sigmoid_size(y);
       const double y_units = has_A(c) ? a_units + 2 : 1;
       m_g[i] = -L * s * ((1 - s) * std::abs(y) * y_units + 5);
       m_dx[i] = std::abs(dx[i]) * (a_units + 6 + std::abs(y) * y_units) +
-                std::abs(dg[i] * L * exp_A) * s * (5 * s + 1);
-      term = std::abs(z) * m_dx[i] + std::abs(dx[i] * z) * (tokens * static_cast<double>(K) + 2);
+                std::abs(dg[i] * L * exp_A) * s * complement_units(c, sigmoid(-y));
+      term = std::abs(z) * m_dx[i] + std::abs(dx[i] * z) * (head_terms + 2);
     }
     if (has_A(c)) m_A[head] += term;
-    m_bias[channel] += m_dx[i] + std::abs(dx[i]) * tokens;
+    m_bias[channel] += m_dx[i] + std::abs(dx[i]) * sum_units(tokens);
   }
   return {{"g", std::move(m_g)}, {"grads/g_raw", std::move(m_dx)}, {"grads/A_log", std::move(m_A)},
           {"grads/dt_bias", std::move(m_bias)}};

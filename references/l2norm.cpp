@@ -123,7 +123,7 @@ const Register op{OpDef{
     .base = base,
     .import = import_case,
     .faults = {{"A-NR04", "F-24", "eps outside the root: 1/(sqrt(s) + eps)"},
-               {"P-eps-mean", "F-24", "eps on the mean of squares: D times as large (mlx-lm #1624)"},
+               {"P-eps-mean", "", "eps on the mean of squares: D times as large (mlx-lm #1624)"},
                {"P-l2-max", "", "max(|x|, eps) in place of the root (torch F.normalize)"},
                {"P-l2-dot", "", "gradient without its projection on y"}},
 }};

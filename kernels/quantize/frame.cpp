@@ -186,7 +186,7 @@ std::vector<FaultDef> kernel_faults() {
       {"A-QT07", "", "scales all zero for certain row counts (384, 768, ...)"},
       {"A-QT08", "", "the two divisions of the encode factor in the other order"},
       {"A-QT10", "", "the tensor scale multiplied where it is a divisor"},
-      {"P-swizzled-twice", "A-QT10", "scales permuted to 128x4 twice"},
+      {"P-swizzled-twice", "", "scales permuted to 128x4 twice"},
       {"P-swizzle-transposed", "", "row and column swapped inside the 4x4 of the layout"},
       {"P-swizzle-skipped", "", "plain scales where 128x4 is asked for (vLLM #50084)"},
       {"P-swizzle-8x4", "", "the 8x4 layout for M <= 32 (vLLM #37563)"},

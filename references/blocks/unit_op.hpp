@@ -2,6 +2,7 @@
 // and a stored case read by the op's own tensor specs.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -72,6 +73,10 @@ void import_tensors(const StoredCase&, const OpDef&, ImportedCase&);
 std::vector<std::int64_t> sequence_starts(const Case&);
 bool derive_cu_seqlens(const Case&, Tensor&);  // OpDef::derive
 
+// Roundoffs of a sum of n terms over tokens or rows: n at worst, and no more than 9 sqrt(n) but once in 10^6
+// (Higham and Mary 2019, theorem 2.4, lambda = 9).
+inline double sum_units(double n) { return std::min(n, 9 * std::sqrt(n)); }
+
 inline double sigmoid(double x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
@@ -83,6 +88,12 @@ inline float sigmoid(float x) {
 // a subnormal, an error of 2^-126 = 2^-102 roundoffs.
 inline constexpr double kFlushed = 0x1p-100;
 inline double sigmoid_size(double x) { return sigmoid(x) + kFlushed; }
+
+// Roundoffs by which 1 - s may be off, c being its true value: 1 + e rounds by one, the quotient by half of one, and e below
+// half a roundoff is lost altogether, which leaves an error of c itself. Cases in f64 are evaluated in f64, others in f32.
+inline double complement_units(const Case& problem, double c) {
+  return std::min(6.0, 2 * c / (problem.dtype == Dtype::F64 ? 0x1p-53 : 0x1p-24));
+}
 
 // 1 - sigmoid: to full precision in the truth, by subtraction in f32 as kernels do.
 inline double complement(double logit, double) { return sigmoid(-logit); }

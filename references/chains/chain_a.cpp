@@ -58,10 +58,12 @@ Result run_chain_a(const Case& c, const Tensors& inputs, const E2m1Policy& polic
   return result;
 }
 
-std::vector<FaultDef> chain_a_faults() {
-  return faults_of({Defect::ExactScale, Defect::ReciprocalOrder, Defect::InverseGlobal,
-                    Defect::StaleTail, Defect::SixInverted, Defect::FloorAdded,
-                    Defect::ZeroGuardMissing, Defect::ScaleImplicitOne, Defect::NegativeZeroLost});
+std::vector<FaultDef> chain_a_faults(bool ragged) {
+  std::vector<Defect> defects = {Defect::ExactScale, Defect::ReciprocalOrder, Defect::InverseGlobal,
+                                 Defect::SixInverted, Defect::FloorAdded, Defect::ZeroGuardMissing,
+                                 Defect::ScaleImplicitOne, Defect::NegativeZeroLost};
+  if (ragged) defects.push_back(Defect::StaleTail);
+  return faults_of(defects);
 }
 
 }  // namespace parity::quantize

@@ -24,6 +24,7 @@ struct ChainA {
 // Quantises by rows, and by columns where the case has codes_t, with one amax for both.
 Result run_chain_a(const Case&, const Tensors& inputs, const E2m1Policy&, Defect);
 
-std::vector<FaultDef> chain_a_faults();
+// `ragged`: rows may end in a short block.
+std::vector<FaultDef> chain_a_faults(bool ragged);
 
 }  // namespace parity::quantize

@@ -34,7 +34,7 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"nvfp4_ao_te_chain_1x16"},
-    .faults = chain_a_faults(),
+    .faults = chain_a_faults(false),
 }};
 
 }  // namespace

@@ -36,7 +36,7 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"nvfp4_te_1x16"},
-    .faults = chain_a_faults(),
+    .faults = chain_a_faults(true),
 }};
 
 }  // namespace

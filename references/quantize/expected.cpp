@@ -58,6 +58,12 @@ ExpectedTensor swizzled_scales(const TensorSpec& spec, const Quantised& q, Defec
       spec, faulty ? faulty_layout(q, defect) : swizzled(q.scales, q.rows, q.blocks));
 }
 
+// Values that a chain fixes to the last bit, the sign of a zero included.
+ExpectedTensor with_bits(ExpectedTensor t) {
+  t.bits = make_tensor(t.spec, t.value).bytes;
+  return t;
+}
+
 // Exact f32 results, rounded to the tensor's format.
 ExpectedTensor values(const TensorSpec& spec, std::span<const float> results, Rounding mode) {
   ExpectedTensor t{.spec = spec};
@@ -65,7 +71,7 @@ ExpectedTensor values(const TensorSpec& spec, std::span<const float> results, Ro
     t.value.push_back(round_to(spec.dtype, static_cast<double>(v), mode));
     t.scale.push_back(std::fabs(t.value.back()));
   }
-  return t;
+  return with_bits(std::move(t));
 }
 
 ExpectedTensor dequant(const TensorSpec& spec, const Result& result, Defect defect) {
@@ -88,7 +94,7 @@ ExpectedTensor gradient(const TensorSpec& spec, const Tensor& cotangent, const R
       t.value[i] = round_to(spec.dtype, static_cast<double>(result.dequant[i]));
     t.scale.push_back(std::fabs(t.value[i]));
   }
-  return t;
+  return with_bits(std::move(t));
 }
 
 }  // namespace

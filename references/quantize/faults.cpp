@@ -21,7 +21,7 @@ const std::vector<Row>& rows() {
        {"A-QT10", "", "the tensor scale multiplied where it is a divisor"}},
       {Defect::StaleTail,
        {"A-QT06", "", "lanes past the row's end keep the block before and enter the block's amax"}},
-      {Defect::SwizzledTwice, {"P-swizzled-twice", "A-QT10", "scales permuted to 128x4 twice"}},
+      {Defect::SwizzledTwice, {"P-swizzled-twice", "", "scales permuted to 128x4 twice"}},
       {Defect::SwizzleTransposed,
        {"P-swizzle-transposed", "", "row and column swapped inside the 4x4 of the 128x4 layout"}},
       {Defect::SwizzleSkipped, {"P-swizzle-skipped", "", "plain scales where 128x4 is asked for"}},

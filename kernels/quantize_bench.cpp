@@ -1,0 +1,116 @@
+// Speed of NVFP4 quantisation and dequantisation on 2 threads, as bytes read and written, against a copy of the same size in the
+// same run. Quantising reads x twice where the chain has a tensor scale (amax, then blocks), once in the one-level chain.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "harness/numeric/formats.hpp"
+#include "harness/numeric/philox.hpp"
+#include "harness/registry.hpp"
+#include "kernels/quantize/frame.hpp"
+
+namespace parity::nvfp4 {
+namespace {
+
+constexpr std::int64_t kRows = 4096;
+constexpr std::int64_t kColumns = 8192;
+constexpr std::int64_t kElements = kRows * kColumns;
+constexpr int kThreads = 2;
+constexpr const char* kCopy = "quantize/copy_bandwidth/128MiB,2 threads";
+
+// 2^16 normal values, repeated.
+std::vector<std::byte> values(Dtype dtype) {
+  constexpr std::size_t kPeriod = 1 << 16;
+  std::vector<double> normal(kPeriod);
+  Rng{1, 0}.fill_normal(0, normal);
+  std::vector<std::byte> bytes(bytes_for(dtype, kElements));
+  narrow(dtype, normal, 0, bytes.data());
+  const std::size_t period = bytes_for(dtype, kPeriod);
+  for (std::size_t at = period; at < bytes.size(); at += period)
+    std::memcpy(bytes.data() + at, bytes.data(), std::min(period, bytes.size() - at));
+  return bytes;
+}
+
+void copy(benchmark::State& state) {
+  const std::vector<std::byte> from = values(Dtype::F32);
+  std::vector<std::byte> to(from.size());
+  const std::size_t half = from.size() / 2;
+  for (auto _ : state) {
+    std::jthread other([&] { std::memcpy(to.data() + half, from.data() + half, from.size() - half); });
+    std::memcpy(to.data(), from.data(), half);
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * from.size()));
+}
+
+struct Speed {
+  std::string chain = {};  // "nvfp4_te"
+  Dtype dtype = Dtype::F32;
+  const Steps* steps = nullptr;
+};
+
+void label(benchmark::State& state) {
+  state.SetLabel(std::string("limit=") + kCopy + ";what=copy bandwidth;target=0.5");
+}
+
+void quantise(benchmark::State& state, const Speed& s) {
+  const std::vector<std::byte> x = values(s.dtype);
+  std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
+  Case c;
+  c.options.set("chain", s.chain);
+  const MatrixJob job{.dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
+  const bool two_passes = s.chain != "nvfp4_torchao_b1";
+  for (auto _ : state) {
+    const Plan plan = plan_of(c, two_passes ? amax_of(job, *s.steps) : 0);
+    quantise_matrix(job, *s.steps, plan, {codes.data(), scales.data(), nullptr});
+  }
+  const std::size_t bytes = (two_passes ? 2 : 1) * x.size() + codes.size() + scales.size();
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+  label(state);
+}
+
+void dequantise(benchmark::State& state, const Speed& s) {
+  std::vector<std::byte> x = values(s.dtype);
+  std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
+  Case c;
+  c.options.set("chain", s.chain);
+  const MatrixJob job{.dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
+  const Plan plan = plan_of(c, amax_of(job, *s.steps));
+  const MatrixResult result{codes.data(), scales.data(), nullptr};
+  quantise_matrix(job, *s.steps, plan, result);
+  for (auto _ : state) dequantise_matrix(job, *s.steps, plan, result, x.data());
+  const std::size_t bytes = x.size() + codes.size() + scales.size();
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+  label(state);
+}
+
+const bool registered = [] {
+  const auto add = [](const std::string& name, auto run) {
+    benchmark::RegisterBenchmark(name.c_str(), run)
+        ->UseRealTime()
+        ->Unit(benchmark::kMillisecond)
+        ->MinTime(0.3);
+  };
+  add(kCopy, copy);
+  struct Set {
+    const char* name;
+    const char* needs;
+    const Steps* steps;
+  };
+  for (const Set& set : {Set{"avx512", "avx512", &kAvx512Steps}, Set{"avx2", "avx2", &kAvx2Steps}}) {
+    if (!missing_capability(set.needs).empty()) continue;
+    for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
+      const std::string tail = std::string(name(dtype)) + "," + set.name;
+      for (const char* chain : {"nvfp4_te", "nvfp4_torchao_b2", "nvfp4_torchao_b1"})
+        add("quantize/quantise/" + std::string(chain) + "," + tail,
+            [=](benchmark::State& s) { quantise(s, {chain, dtype, set.steps}); });
+      add("quantize/dequantise/nvfp4_torchao_b2," + tail,
+          [=](benchmark::State& s) { dequantise(s, {"nvfp4_torchao_b2", dtype, set.steps}); });
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace parity::nvfp4
