@@ -13,6 +13,7 @@ MutateOptions only(const std::string& glob) {
   MutateOptions options;
   options.only = glob;
   options.suite.timeout_s = 20;
+  options.clean_minimum = options.clean_minimum_per_op = 20;
   return options;
 }
 
@@ -36,7 +37,9 @@ TEST(Mutants, AFaultKnownByTwoNamesKeepsTheFirstCatalogue) {
 }
 
 TEST(Mutate, SoundGateKillsEveryMutantAndAlarmsOnNothingSound) {
-  const MutationReport report = mutate(only("test_scaled"));
+  MutateOptions options = only("test_scaled");
+  options.clean_minimum_per_op = 100;
+  const MutationReport report = mutate(options);
   EXPECT_EQ(report.exit, 0);
   EXPECT_EQ(report.summary.killed, 4);
   EXPECT_EQ(report.summary.survived, 0);

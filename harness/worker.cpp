@@ -123,7 +123,11 @@ void serve_subject(const Subject& subject, std::size_t number, std::span<const s
   try {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a kernel leaves behind comes to this process
     quiet_stdio();
-    limit_memory(options.memory_bytes);
+    // CUDA reserves address space for the memory of all devices at once.
+    const bool device = std::ranges::any_of(subject.candidates, [](const Candidate& c) {
+      return c.kernel && c.kernel->needs.starts_with("sm_");
+    });
+    if (!device) limit_memory(options.memory_bytes);
     send_frame(out, {FrameKind::Hello, 0, std::to_string(::getpid())});
     send_frame(out, {FrameKind::Truth});
     std::optional<Groundwork> ground;
