@@ -61,9 +61,14 @@ std::string group_rows(const std::vector<CaseRecord>& records, const ConsoleStyl
     const double used = max_bound_used(record);
     if (used > group.used || !group.widest) group.used = used, group.widest = &record;
   }
+  const auto named =
+      [](const CaseRecord& record) {  // "kda reference": not every candidate says its op
+        return visible(record.kernel.starts_with(record.op) ? record.kernel
+                                                            : record.op + " " + record.kernel);
+      };
   std::size_t widest_name = 10;
   for (const auto& [key, group] : groups)
-    widest_name = std::max(widest_name, group.widest->kernel.size());
+    widest_name = std::clamp(named(*group.widest).size(), widest_name, std::size_t{44});
   std::string text;
   std::size_t lines = 0;
   for (const auto& [key, group] : groups) {
@@ -74,11 +79,10 @@ std::string group_rows(const std::vector<CaseRecord>& records, const ConsoleStyl
     }
     const CaseRecord& record = *group.widest;
     const TensorRecord* tensor = telling_tensor(record);
-    text +=
-        status_word("pass", style) + " " +
-        fmt::format("{:<{}} {:<5} {:>10}  {} {:>7}", visible(clip(record.kernel, 44)),
-                    std::min<std::size_t>(widest_name, 44), record.dtype,
-                    count_of(group.cases, "case"), bar(group.used, style), headroom(group.used));
+    text += status_word("pass", style) + " " +
+            fmt::format("{:<{}} {:<5} {:>10}  {} {:>7}", clip(named(record), 44), widest_name,
+                        visible(record.dtype), count_of(group.cases, "case"),
+                        bar(group.used, style), headroom(group.used));
     if (tensor) {
       const std::string at =
           fmt::format("  {} {} {}", tensor->name,
@@ -168,12 +172,16 @@ std::string console_footer(const RunFolder& folder, const std::filesystem::path&
 namespace {
 
 // Failures first, by severity of their view, then errors: expanded as far as there is room, then a
-// line each.
+// line each. Errors without tensors that give the same reason are told once.
 std::string failures(const std::vector<CaseRecord>& records, std::size_t taken,
                      const ConsoleStyle& style) {
   std::vector<const CaseRecord*> troubled;
-  for (const CaseRecord& record : records)
-    if (unexpected(record) && record.status != "unproven") troubled.push_back(&record);
+  std::map<std::string, std::size_t> same;  // reason of an error -> cases
+  for (const CaseRecord& record : records) {
+    if (!unexpected(record) || record.status == "unproven") continue;
+    const bool alike = record.status == "error" && record.tensors.empty() && !style.verbose;
+    if (!alike || same[record.reason]++ == 0) troubled.push_back(&record);
+  }
   std::ranges::stable_sort(troubled, {}, [](const CaseRecord* record) {
     return std::pair(record->status != "fail",
                      record->view.empty() ? View::None : parse_view(record->view));
@@ -182,7 +190,10 @@ std::string failures(const std::vector<CaseRecord>& records, std::size_t taken,
   std::string text;
   std::size_t shown = 0;
   for (const CaseRecord* record : troubled) {
-    const std::string whole = console_failure(*record, style);
+    std::string whole = console_failure(*record, style);
+    if (const auto found = same.find(record->reason);
+        record->status == "error" && found != same.end() && found->second > 1)
+      whole += fmt::format("    {:<9}{} more for the same reason\n", "also", found->second - 1);
     const std::size_t rest =
         troubled.size() - shown - 1;  // want a line each, or one that counts them
     if (style.verbose || lines_of(whole) + std::min<std::size_t>(rest, 5) < room) {

@@ -116,7 +116,12 @@ void write_atomically(const fs::path& file, std::string_view text) {
     throw;
   }
   ::close(fd);
-  if (::rename(temporary.c_str(), file.c_str()) != 0) complain("write", file);
+  if (::rename(temporary.c_str(), file.c_str()) != 0) {
+    const int why = errno;
+    ::unlink(temporary.c_str());
+    errno = why;
+    complain("write", file);
+  }
 }
 
 RecordWriter::RecordWriter(const fs::path& dir, const RunRecord& run, bool resume)

@@ -1,5 +1,6 @@
 #include "reports/sample_test.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
@@ -240,6 +241,55 @@ RunFolder sample_run(int passing, bool failing) {
       .killed = 1, .survived = 1, .unsupported = 1, .false_alarms = 0, .clean = 1040};
   folder.exit = 1;
   return folder;
+}
+
+std::string markup_error(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kVoid = {"meta", "input", "br", "!doctype"};
+  std::vector<std::string> open;
+  const auto context = [&](std::size_t at) {
+    return fmt::format(" at {}: {}", at, text.substr(at > 40 ? at - 40 : 0, 100));
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '&') {
+      const std::size_t end = text.find(';', at);
+      if (end == std::string_view::npos || end - at > 8) return "a bare '&'" + context(at);
+    }
+    if (text[at] != '<') continue;
+    // The end of the tag, not inside an attribute's quotes.
+    char quote = 0;
+    std::size_t end = at + 1;
+    for (; end < text.size() && (quote || text[end] != '>'); ++end) {
+      if (quote ? text[end] == quote : text[end] == '"') quote = quote ? '\0' : '"';
+      if (!quote && text[end] == '<') return "a bare '<'" + context(at);
+    }
+    if (end == text.size()) return "a tag without end" + context(at);
+    const std::string_view tag = text.substr(at + 1, end - at - 1);
+    const bool closing = tag.starts_with('/');
+    const std::string name(tag.substr(closing, tag.find_first_of(" /", 1) - closing));
+    if (name.empty() || name == "/" || tag.starts_with('?') || std::ranges::count(kVoid, name) ||
+        tag.ends_with('/')) {
+      at = end;
+      continue;
+    }
+    if (!closing) {
+      open.push_back(name);
+      if (name == "style" || name == "script") end = text.find("</" + name, end) - 1;
+    } else if (open.empty() || open.back() != name) {
+      return fmt::format("</{}> closes <{}>", name, open.empty() ? "nothing" : open.back()) +
+             context(at);
+    } else {
+      open.pop_back();
+    }
+    at = end;
+  }
+  return open.empty() ? "" : "<" + open.back() + "> is never closed";
+}
+
+std::size_t occurrences(std::string_view text, std::string_view word) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    ++n;
+  return n;
 }
 
 }  // namespace parity::reports::test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "reports/reports.hpp"
 
@@ -16,5 +17,10 @@ CaseRecord sample_case(std::string op, std::string kernel, std::string dtype, st
 // `passing` sound cases over three kernels; with `failing` also one of every other outcome, and a
 // kill table.
 RunFolder sample_run(int passing, bool failing);
+
+// What is wrong with the markup: an unbalanced or misnested tag, a bare '<' or '&'; "" where
+// nothing is. Void elements and the raw text of <style> and <script> are known.
+std::string markup_error(std::string_view text);
+std::size_t occurrences(std::string_view text, std::string_view word);
 
 }  // namespace parity::reports::test
