@@ -29,7 +29,7 @@ struct Lint {
     std::set<std::string> seen;
     for (const auto& item : list)
       if (const std::string name(key(item)); !seen.insert(name).second)
-        say("collision", "two {}s are called '{}'", what, name);
+        say("collision", "the {} '{}' is there twice", what, name);
   }
 
   void names() {

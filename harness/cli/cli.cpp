@@ -53,9 +53,11 @@ struct Cli {
         ->type_name("ID");
     sub->add_option("--only", args.only,
                     "Keep what matches this glob over ids with their kernels, as 'kda/*@*_bf16'")
-        ->type_name("GLOB");
+        ->type_name("GLOB")
+        ->allow_extra_args(false);
     sub->add_option("--from", args.from,
-                    "Ids from a file, one a line; '#' comments; a line '--from OTHER' nests")
+                    "Ids from a file, one a line->allow_extra_args(false); '#' comments; a line "
+                    "'--from OTHER' nests")
         ->type_name("FILE");
     sub->add_option("--lane", args.lane,
                     "smoke (seconds), full, sweep (full with rotating seeds), long")
@@ -164,7 +166,8 @@ struct Cli {
     cases(sub);
     sub->add_option("--recording", args.recordings,
                     "Judge the candidates stored in this file instead of launching kernels")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->allow_extra_args(false);
     execution(sub);
     folder(sub);
     output(sub);
@@ -178,7 +181,8 @@ struct Cli {
     sub->add_option("--lane", args.lane, "Cases that the mutants meet: smoke, full, long")
         ->type_name("LANE");
     sub->add_option("--only", args.only, "Keep mutants or ids that match this glob")
-        ->type_name("GLOB");
+        ->type_name("GLOB")
+        ->allow_extra_args(false);
     sub->add_option("--clean", args.clean, "Clean variants to judge, at least")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);
@@ -198,7 +202,9 @@ struct Cli {
                "the same run",
                "  parity bench --only 'compare/*' --repeats 5\n  parity bench --json > bench.json",
                bench);
-    sub->add_option("--only", args.only, "Keep benchmarks that match this glob")->type_name("GLOB");
+    sub->add_option("--only", args.only, "Keep benchmarks that match this glob")
+        ->type_name("GLOB")
+        ->allow_extra_args(false);
     sub->add_option("--repeats", args.repeats, "Measurements of each; the median counts")
         ->type_name("N")
         ->check(CLI::Range(1, 1000))
@@ -250,7 +256,9 @@ struct Cli {
         ->type_name("FILE")
         ->required();
     sub->add_option("--kernel", args.kernel, "Judge this kernel too")->type_name("NAME");
-    sub->add_option("--only", args.only, "Keep what matches this glob")->type_name("GLOB");
+    sub->add_option("--only", args.only, "Keep what matches this glob")
+        ->type_name("GLOB")
+        ->allow_extra_args(false);
     execution(sub);
     output(sub);
 
@@ -311,21 +319,10 @@ void refuse_extras(const CLI::App& sub, const std::string& path) {
   throw UsageError(fmt::format("{}: unknown flag '{}'{}", path, word, near_hint(word, known)));
 }
 
-// As a shell would take it back.
-std::string quoted(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%^";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
-    return std::string(word);
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 int dispatch(int argc, char** argv) {
   Arguments args;
   args.command = "parity";
-  for (int i = 1; i < argc; ++i) args.command += " " + quoted(argv[i]);
+  for (int i = 1; i < argc; ++i) args.command += " " + shell_word(argv[i]);
   Cli cli(args);
   if (argc < 2) {
     fmt::print(stderr, "{}", cli.app.help());

@@ -28,8 +28,10 @@ void judge_file(Session& session, const fs::path& file) {
     golden::check_integrity(file);
     const bool recording =
         golden::family_of(golden::stored_cases(file)) == golden::Family::Recording;
-    session.run(recording ? golden::recording_subjects(file) : golden::verify_subjects(file, ""),
-                file.filename().string());
+    if (recording)
+      session.run(golden::recording_subjects(file), file.filename().string(), from_recording(file));
+    else
+      session.run(golden::verify_subjects(file, ""), file.filename().string(), from_golden(file));
   } catch (const GoldenError& error) {
     session.complain(error.what(), 5);
   } catch (const UsageError& error) {

@@ -6,6 +6,7 @@
 #include "golden/golden.hpp"
 #include "harness/cli/arguments.hpp"
 #include "harness/cli/select.hpp"
+#include "harness/cli/session.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/failure.hpp"
 #include "reports/json_writer.hpp"
@@ -32,11 +33,13 @@ VerifiedFile verify_file(const Arguments& args, const std::string& file, Progres
         narrow(golden::verify_subjects(file, args.kernel), filters);
     progress.phase(file);
     Tally tally;
+    const Session::Amend amend = from_golden(file);
     run_suite(
         subjects, suite_options(args),
-        [&](const CaseRecord& record) {
+        [&](CaseRecord record) {
+          amend(record);
           tally.add(record);
-          verified.records.push_back(record);
+          verified.records.push_back(std::move(record));
         },
         [&](const Progress& at) { progress.show(at); });
     verified.exit = tally.exit();

@@ -7,17 +7,25 @@
 
 namespace parity::cli {
 
+namespace {
+
+int run_recordings(const Arguments& args, Lane lane) {
+  std::vector<std::vector<Subject>> files;
+  for (const std::string& file : args.recordings)
+    files.push_back(narrow(golden::recording_subjects(file), args));
+  Session session(args, lane);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    session.run(files[i], args.recordings.size() > 1 ? args.recordings[i] : "",
+                from_recording(args.recordings[i]));
+  return session.close();
+}
+
+}  // namespace
+
 int run(const Arguments& args) {
   const Lane lane = lane_of(args, Lane::Smoke);
-  std::vector<Subject> subjects;
-  if (args.recordings.empty()) {
-    subjects = select(args, lane);
-  } else {
-    for (const std::string& file : args.recordings)
-      for (Subject& subject : golden::recording_subjects(file))
-        subjects.push_back(std::move(subject));
-    subjects = narrow(std::move(subjects), args);
-  }
+  if (!args.recordings.empty()) return run_recordings(args, lane);
+  const std::vector<Subject> subjects = select(args, lane);
   Session session(args, lane);
   session.run(subjects, "");
   return session.close();

@@ -1,6 +1,7 @@
 #include "harness/cli/session.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <fmt/format.h>
 
 #include "harness/cli/select.hpp"
@@ -58,7 +59,10 @@ fs::path take_folder(const Arguments& args) {
 }  // namespace
 
 Session::Session(const Arguments& args, Lane lane)
-    : args_(args), dir_(take_folder(args)), progress_(args) {
+    : args_(args), options_(suite_options(args)), dir_(take_folder(args)), progress_(args) {
+  // run_suite ends its children on a signal and raises it again: then this process writes its
+  // reports before it ends.
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) {});
   const std::uint64_t shift = seed_shift_of(args, lane);
   folder_.run = describe_run(args.command, lane, shift ? std::optional(shift) : std::nullopt);
   if (args.resume && is_run(dir_)) {
@@ -80,29 +84,39 @@ Session::Session(const Arguments& args, Lane lane)
   if (!args.json) print(reports::console_header(folder_.run));
 }
 
-std::set<std::string> Session::finished() const { return finished_; }
-
-void Session::run(const std::vector<Subject>& subjects, const std::string& phase) {
-  SuiteOptions options = suite_options(args_);
-  options.finished = finished_;
+bool Session::run(const std::vector<Subject>& subjects, const std::string& phase,
+                  const Amend& amend) {
+  if (interrupted_) return false;
+  options_.finished = finished_;
   progress_.phase(phase);
   const SuiteResult result = run_suite(
-      subjects, options, [&](const CaseRecord& record) { add(record); },
+      subjects, options_,
+      [&](CaseRecord record) {
+        if (amend) amend(record);
+        add(std::move(record));
+      },
       [&](const Progress& progress) { progress_.show(progress); });
   progress_.clear();
   folder_.wall_ms += result.wall_ms;
-  if (result.interrupted) worst_ = worse_exit(worst_, 3);
+  if (result.interrupted) {
+    interrupted_ = true;
+    complain(
+        fmt::format("interrupted by signal {}: the records are whole, --resume finishes the run",
+                    result.interrupted),
+        3);
+  }
+  return !interrupted_;
 }
 
-void Session::add(const CaseRecord& record) {
-  CaseRecord kept = record;
-  pictures_.thin(kept);
-  writer_->write(kept);
-  tally_.add(kept);
-  folder_.cases.push_back(std::move(kept));
+void Session::add(CaseRecord record) {
+  pictures_.thin(record);
+  writer_->write(record);
+  tally_.add(record);
+  folder_.cases.push_back(std::move(record));
 }
 
 void Session::prove(const std::function<MutationReport(ProgressLine&)>& mutants) {
+  if (interrupted_) return;
   const MutationReport report = mutants(progress_);
   for (const MutantRecord& mutant : report.mutants) writer_->write(mutant);
   writer_->write(report.summary);
@@ -134,6 +148,18 @@ int Session::close() {
     print(text + reports::console_result(folder_, dir_, style_of(args_)));
   }
   return folder_.exit;
+}
+
+Session::Amend from_recording(const fs::path& file) {
+  return [command = "parity run --recording " + shell_word(file.string())](CaseRecord& record) {
+    record.repro = fmt::format("{} {}", command, shell_word(record.id));
+  };
+}
+
+Session::Amend from_golden(const fs::path& file) {
+  return [command = "parity golden verify " + shell_word(file.string())](CaseRecord& record) {
+    record.repro = fmt::format("{} --only {}", command, shell_word(record.id));
+  };
 }
 
 }  // namespace parity::cli

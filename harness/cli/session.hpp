@@ -21,9 +21,9 @@ class Session {
   // --force).
   Session(const Arguments&, Lane lane);
 
-  std::set<std::string> finished() const;  // keys of the records that --resume found
-  void run(const std::vector<Subject>&, const std::string& phase);
-  void add(const CaseRecord&);
+  // `amend` may complete a record before it is written. False once a signal has ended the run.
+  using Amend = std::function<void(CaseRecord&)>;
+  bool run(const std::vector<Subject>&, const std::string& phase, const Amend& amend = {});
   void prove(const std::function<MutationReport(ProgressLine&)>&);  // mutants
   void complain(const std::string& text,
                 int exit);  // a golden refused, say: shown, recorded, counted in the exit code
@@ -32,6 +32,7 @@ class Session {
 
  private:
   Arguments args_;
+  SuiteOptions options_;
   std::filesystem::path dir_;
   reports::RunFolder folder_;
   std::unique_ptr<reports::RecordWriter> writer_;
@@ -40,6 +41,13 @@ class Session {
   Tally tally_;
   std::set<std::string> finished_;
   int worst_ = 0;  // exit codes beyond the tally's
+  bool interrupted_ = false;
+
+  void add(CaseRecord);
 };
+
+// The lines that rerun what was read from a file: a stored case is no case of the registry.
+Session::Amend from_recording(const std::filesystem::path& file);
+Session::Amend from_golden(const std::filesystem::path& file);
 
 }  // namespace parity::cli

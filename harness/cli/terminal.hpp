@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "harness/cli/arguments.hpp"
 #include "harness/suite.hpp"
@@ -14,8 +15,9 @@ namespace parity::cli {
 // Colour on a terminal only, and never with NO_COLOR (no-color.org).
 reports::ConsoleStyle style_of(const Arguments&);
 
-void print(const std::string& text);     // stdout
-void complain(const std::string& text);  // stderr, with "parity: " before it
+std::string shell_word(std::string_view word);  // as a shell takes it back
+void print(const std::string& text);            // stdout
+void complain(const std::string& text);         // stderr, with "parity: " before it
 
 // A bar on a terminal, a line every ten seconds elsewhere, nothing with --quiet; with -v every id
 // before it runs.

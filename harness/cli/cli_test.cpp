@@ -1,0 +1,226 @@
+// The command line as a shell sees it: exit codes, messages that help, what goes to which stream.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+
+#include "harness/test_paths.hpp"
+
+namespace parity::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ran {
+  std::string out = {}, err = {};
+  int exit = -1;
+};
+
+class CommandLine : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(dir);
+    fs::create_directories(dir);
+  }
+  void TearDown() override { fs::remove_all(dir); }
+
+  // `arguments` as a shell takes them; runs in the folder of the test.
+  Ran parity(const std::string& arguments) const {
+    const std::string command = "cd '" + dir.string() + "' && '" + test::kBinaryDir + "/parity' " +
+                                arguments + " >out.txt 2>err.txt </dev/null";
+    const int status = std::system(command.c_str());
+    return {text("out.txt"), text("err.txt"),
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
+  }
+  std::string text(const fs::path& file) const {
+    std::ifstream in(dir / file, std::ios::binary);
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+  void put(const fs::path& file, const std::string& content) const {
+    fs::create_directories((dir / file).parent_path());
+    std::ofstream(dir / file, std::ios::binary) << content;
+  }
+  // Refused with exit 2, nothing on stdout and this on stderr.
+  void expect_refused(const std::string& arguments, const std::string& words) const {
+    const Ran ran = parity(arguments);
+    EXPECT_EQ(ran.exit, 2) << arguments << "\n" << ran.err;
+    EXPECT_EQ(ran.out, "") << arguments;
+    EXPECT_NE(ran.err.find(words), std::string::npos) << arguments << " said\n" << ran.err;
+    EXPECT_EQ(ran.err.find("a fault of parity"), std::string::npos) << arguments << " said\n"
+                                                                    << ran.err;
+  }
+
+  const fs::path dir =
+      fs::path(testing::TempDir()) /
+      (std::string("parity_cli_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+  const std::string goldens = std::string(test::kSourceDir) + "/golden/independent";
+  // Two records of a real kernel: enough to exercise a run's folder in a second.
+  const std::string recorded =
+      "run --recording " + goldens + "/kda_h200_recordings.h5 '*short*' -q --timeout-per-case 60 ";
+};
+
+TEST_F(CommandLine, HelpOfEveryVerbHasExamples) {
+  EXPECT_EQ(parity("--help").exit, 0);
+  EXPECT_NE(parity("--help").out.find("Start here"), std::string::npos);
+  for (const char* verb :
+       {"list", "show", "run", "mutate", "gate", "bench", "report", "check", "golden",
+        "golden freeze", "golden verify", "golden diff", "golden info"}) {
+    const Ran ran = parity(std::string(verb) + " --help");
+    EXPECT_EQ(ran.exit, 0) << verb;
+    EXPECT_NE(ran.out.find("Examples\n  parity "), std::string::npos) << verb;
+    EXPECT_EQ(ran.err, "") << verb;
+  }
+  EXPECT_EQ(parity("--version").exit, 0);
+  EXPECT_EQ(parity("--help").out.find("registry"),
+            std::string::npos);  // a step of the build, not for people
+}
+
+TEST_F(CommandLine, UsageErrorsNameTheNearestSpelling) {
+  EXPECT_EQ(parity("").exit, 2);
+  expect_refused("lst", "no verb 'lst'; did you mean 'list'?");
+  expect_refused("golden verfy x.h5", "no verb 'verfy'; did you mean 'verify'?");
+  expect_refused("golden", "a verb is missing");
+  expect_refused("run --shrad 1/2", "unknown flag '--shrad'; did you mean '--shard'?");
+  expect_refused("run --lane smke", "no lane 'smke'; did you mean 'smoke'?");
+  expect_refused("run --direction backwards --out x",
+                 "no direction 'backwards'; did you mean 'backward'?");
+  expect_refused("run --check bitwize", "no check 'bitwize'; did you mean 'bitwise'?");
+  expect_refused("run 'kdaa/*'", "did you mean the op 'kda'?");
+  expect_refused("run kda/x", "id 'kda/x'");
+  expect_refused("run --kernel kda.chunked_f23",
+                 "--kernel kda.chunked_f23: no such kernel; did you mean 'kda.chunked_f32'?");
+  expect_refused("run --jobs many", "--jobs");
+  expect_refused("run --repeat 0", "--repeat");
+  expect_refused("show", "id is required");
+  EXPECT_FALSE(fs::exists(dir / "parity-out"));  // a command that is refused leaves nothing
+}
+
+TEST_F(CommandLine, FilesOfIdsNestAndSayWhatIsWrong) {
+  expect_refused("run --from none.txt", "--from none.txt: cannot be read");
+  put("a.txt", "--from b.txt\n");
+  put("b.txt", "# a comment\n--from a.txt\n");
+  expect_refused("run --from a.txt", "the file includes itself");
+  put("c.txt", "# nothing\n\n");
+  expect_refused("run --from c.txt", "names no case");
+  put("sub/d.txt", "--from ../e.txt\n");
+  put("e.txt", "  kdaa/*   # comment\n");
+  expect_refused("run --from sub/d.txt", "no case matches 'kdaa/*'");
+}
+
+TEST_F(CommandLine, ShardsAndDevicesAreChecked) {
+  for (const char* shard : {"0/2", "3/2", "1", "a/b", "1/0", "1/2/3"})
+    expect_refused(std::string("run --shard ") + shard, std::string("--shard ") + shard);
+  expect_refused("run --device gpu", "--device gpu: 'host' or the number of a CUDA device");
+  const Ran ran = parity("run --device 99");
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_NE(ran.err.find("--device 99"), std::string::npos);
+}
+
+TEST_F(CommandLine, AFolderIsNeverOverwrittenBySurprise) {
+  put("foreign/thesis.tex", "precious");
+  expect_refused(recorded + "--out foreign", "holds something that is no run of parity");
+  expect_refused(recorded + "--out foreign --force", "holds something that is no run of parity");
+  expect_refused(recorded + "--out foreign/thesis.tex", "is a file");
+  EXPECT_EQ(text("foreign/thesis.tex"), "precious");
+
+  ASSERT_NE(parity(recorded + "--out mine").exit, -1);
+  const std::string records = text("mine/records.jsonl");
+  expect_refused(recorded + "--out mine", "--resume continues it, --force replaces it");
+  expect_refused(recorded + "--out mine --resume --force", "give one of them");
+  EXPECT_EQ(text("mine/records.jsonl"), records);
+  put("mine/notes.txt", "kept");
+  EXPECT_NE(parity(recorded + "--out mine --force").out, "");
+  EXPECT_EQ(text("mine/notes.txt"), "kept");
+}
+
+TEST_F(CommandLine, TheDefaultFolderKeepsTheRunBefore) {
+  parity(recorded);
+  const std::string first = text("parity-out/records.jsonl");
+  parity(recorded);
+  EXPECT_EQ(text("parity-out.old/records.jsonl"), first);
+  EXPECT_TRUE(fs::exists(dir / "parity-out/report.html"));
+}
+
+TEST_F(CommandLine, ResumingFinishesATornRun) {
+  const Ran whole = parity(recorded + "--out run");
+  const std::string records = text("run/records.jsonl");
+  ASSERT_EQ(std::count(records.begin(), records.end(), '\n'), 3) << records;
+  // As after kill -9 in the middle of the last record.
+  put("run/records.jsonl", records.substr(0, records.size() - 50));
+  const Ran resumed = parity(recorded + "--out run --resume");
+  EXPECT_EQ(resumed.exit, whole.exit);
+  const std::string again = text("run/records.jsonl");
+  EXPECT_EQ(std::count(again.begin(), again.end(), '\n'), 3);
+  const std::size_t first_two = again.find('\n', again.find('\n') + 1);
+  EXPECT_EQ(again.substr(0, first_two),
+            records.substr(0, first_two));  // the finished record was not run again
+  EXPECT_EQ(resumed.out.substr(resumed.out.rfind('\n', resumed.out.size() - 2)),
+            whole.out.substr(whole.out.rfind('\n', whole.out.size() - 2)));
+}
+
+TEST_F(CommandLine, JsonIsOneDocumentAndNothingElse) {
+  for (const std::string& arguments :
+       {std::string("list --json"), std::string("check --json"), recorded + "--json",
+        "golden info --json " + goldens + "/kda.h5",
+        "golden verify -q --json --only '*unit_l2norm*' " + goldens + "/kda.h5"}) {
+    const Ran ran = parity(arguments);
+    const auto document = nlohmann::json::parse(ran.out, nullptr, false);
+    ASSERT_FALSE(document.is_discarded()) << arguments << "\n" << ran.out << ran.err;
+    EXPECT_EQ(document["schema"], 1) << arguments;
+  }
+}
+
+TEST_F(CommandLine, GoldenFilesOfEveryKindGetTheirExit) {
+  put("text.h5", "this is no HDF5 file");
+  EXPECT_EQ(parity("golden verify text.h5").exit, 2);
+  EXPECT_EQ(parity("golden verify none.h5").exit, 5);  // a golden that is missing
+  EXPECT_EQ(parity("golden info text.h5").exit, 2);
+  const Ran good = parity("golden verify --only '*unit_l2norm*' " + goldens + "/kda.h5");
+  EXPECT_EQ(good.exit, 0) << good.out << good.err;
+  EXPECT_NE(good.out.find(" pass, 0 fail"), std::string::npos);
+  EXPECT_EQ(parity("golden verify --only '*unit_l2norm*' text.h5 " + goldens + "/kda.h5").exit,
+            2);  // the worst of both
+}
+
+TEST_F(CommandLine, ReportWritesThePagesAgain) {
+  parity(recorded + "--out run");
+  const std::string page = text("run/report.html");
+  fs::remove(dir / "run/report.html");
+  EXPECT_EQ(parity("report run").exit, 0);
+  EXPECT_EQ(text("run/report.html"), page);
+  EXPECT_EQ(parity("report run --out elsewhere").exit, 0);
+  EXPECT_EQ(text("elsewhere/report.html"), page);
+  expect_refused("report none", "is no run");
+  put("torn/records.jsonl", "{\"kind\":\"run\",\"schema\":1}\n{\"kind\":\n{}\n");
+  expect_refused("report torn", "records.jsonl:2");
+}
+
+TEST_F(CommandLine, QuietIsQuietAndPipesGetNoColour) {
+  const Ran ran = parity(recorded);
+  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
+  EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 40);
+}
+
+TEST_F(CommandLine, ListTellsWhatThereIs) {
+  const auto document = nlohmann::json::parse(parity("list --json").out);
+  ASSERT_FALSE(document["ops"].empty());
+  for (const char* key :
+       {"name", "kind", "directions", "sources", "cases", "kernels", "mutants", "exact_probes"})
+    EXPECT_TRUE(document["ops"][0].contains(key)) << key;
+  for (const auto& kernel : document["kernels"])
+    for (const char* key : {"name", "op", "file", "needs", "contract", "available", "why_not"})
+      EXPECT_TRUE(kernel.contains(key)) << key;
+  EXPECT_EQ(parity("list --support").exit, 0);
+  EXPECT_EQ(parity("list --coverage").exit, 0);
+}
+
+}  // namespace
+}  // namespace parity::cli
