@@ -53,15 +53,12 @@ KernelInfo info_of(const KernelDef& def, const std::vector<Case>& cases) {
   if (def.forward) info.directions.emplace_back("forward");
   if (def.backward) info.directions.emplace_back("backward");
   for (const Variant& variant : def.variants)
-    if (!variant.options.empty()) info.variants.push_back(variant.options.str());
+    info.variants.push_back({variant.options.str(), std::string(name(variant.lane))});
   const Options first = def.variants.empty() ? Options{} : def.variants.front().options;
   for (const Case& problem : cases) {
     if (problem.op != def.op || (problem.set && !glob_match(problem.set->kernels, def.name)))
       continue;
-    std::string why = std::ranges::count(def.contract.dtypes, problem.dtype)
-                          ? ""
-                          : fmt::format("does not take {}", name(problem.dtype));
-    if (why.empty() && def.refuses) why = def.refuses(problem, first);
+    const std::string why = candidate_of(def, first, problem).unsupported;
     if (!why.empty()) {
       ++info.refuses[why];
       continue;
@@ -145,17 +142,61 @@ Catalogue registered() {
   return catalogue;
 }
 
-Catalogue catalogue() {
-  Catalogue all = registered();
-  const fs::path file = executable().parent_path() / "registry.json";
-  std::ifstream in(file);
-  if (!in) return all;
+namespace {
+
+// What the build wrote down; nothing where it did not get that far.
+Catalogue built() {
+  std::ifstream in(executable().parent_path() / "registry.json");
+  if (!in) return {};
   std::ostringstream text;
   text << in.rdbuf();
-  Catalogue built = parse_catalogue(text.str());
-  merge(all.ops, std::move(built.ops));
-  merge(all.kernels, std::move(built.kernels));
+  return parse_catalogue(text.str());
+}
+
+// Kernels that need a process of their own, which this executable does not hold.
+const std::vector<KernelInfo>& unloaded_kernels() {
+  static const std::vector<KernelInfo> kernels = [] {
+    std::vector<KernelInfo> list = built().kernels;
+    std::erase_if(list, [](const KernelInfo& k) {
+      return k.environment.empty() || registry().kernel(k.name);
+    });
+    return list;
+  }();
+  return kernels;
+}
+
+}  // namespace
+
+Catalogue catalogue() {
+  Catalogue all = registered(), more = built();
+  merge(all.ops, std::move(more.ops));
+  merge(all.kernels, std::move(more.kernels));
   return all;
+}
+
+const KernelInfo* unloaded(std::string_view kernel) {
+  const auto found = std::ranges::find(unloaded_kernels(), kernel, &KernelInfo::name);
+  return found == unloaded_kernels().end() ? nullptr : &*found;
+}
+
+Candidate unloaded_candidate(const KernelInfo& kernel, const Options& options) {
+  return {.name = kernel.name,
+          .options = options,
+          .environment = kernel.environment,
+          .backward = std::ranges::count(kernel.directions, "backward") > 0};
+}
+
+void add_unloaded(Subject& subject, std::string_view kernels) {
+  const Case& problem = subject.problem;
+  for (const KernelInfo& kernel : unloaded_kernels()) {
+    if (kernel.op != problem.op || !glob_match(kernels, kernel.name)) continue;
+    if (problem.set && !glob_match(problem.set->kernels, kernel.name)) continue;
+    if (!kernel.dtypes.empty() && !std::ranges::count(kernel.dtypes, name(problem.dtype))) continue;
+    for (std::size_t v = 0; v < kernel.variants.size(); ++v)  // as subject_of does
+      if (v == 0 || parse_lane(kernel.variants[v].lane) <= problem.lane)
+        subject.candidates.push_back(
+            unloaded_candidate(kernel, Options::parse(kernel.variants[v].options)));
+  }
 }
 
 fs::path executable() {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/registry.hpp"
+#include "harness/source.hpp"
 
 namespace parity::cli {
 
@@ -19,12 +19,17 @@ struct FaultInfo {
   std::string fault = {}, what = {}, unsupported = {};
 };
 
+struct VariantInfo {
+  std::string options = {}, lane = {};
+};
+
 struct KernelInfo {
   std::string name = {}, op = {}, what = {}, file = {}, needs = {}, environment = {};
   std::string contract = {};  // in a line: name, accumulator, chunk, rounding points, claims
-  std::vector<std::string> dtypes = {}, directions = {}, variants = {};
-  std::map<std::string, std::int64_t> takes = {};    // lane -> cases
-  std::map<std::string, std::int64_t> refuses = {};  // reason -> cases of all lanes
+  std::vector<std::string> dtypes = {}, directions = {};  // no dtype: any
+  std::vector<VariantInfo> variants = {};                 // the first is the default
+  std::map<std::string, std::int64_t> takes = {};         // lane -> cases
+  std::map<std::string, std::int64_t> refuses = {};       // reason -> cases of all lanes
   std::vector<FaultInfo> faults = {};
 };
 
@@ -49,6 +54,13 @@ Catalogue registered();  // by what is loaded here
 Catalogue catalogue();   // and by what registry.json adds
 std::string to_json(const Catalogue&);
 Catalogue parse_catalogue(const std::string& json);  // UsageError if it is none
+
+// Kernels of a library that is not loaded here: the suite's worker loads it and finds them by name.
+// Adds those that take a case as candidates of its subject.
+void add_unloaded(Subject&, std::string_view kernels);
+// For one that an id names: null if there is none.
+const KernelInfo* unloaded(std::string_view kernel);
+Candidate unloaded_candidate(const KernelInfo&, const Options&);
 
 std::filesystem::path executable();     // of this process
 std::filesystem::path golden_folder();  // "golden" here, else beside the sources of the executable;

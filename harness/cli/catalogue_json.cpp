@@ -17,6 +17,10 @@ void fields(A& a, FaultInfo& f) {
   a("id", f.id), a("fault", f.fault), a("what", f.what), a("unsupported", f.unsupported);
 }
 template <class A>
+void fields(A& a, VariantInfo& v) {
+  a("options", v.options), a("lane", v.lane);
+}
+template <class A>
 void fields(A& a, KernelInfo& k) {
   a("name", k.name), a("op", k.op), a("what", k.what), a("file", k.file), a("needs", k.needs),
       a("environment", k.environment);

@@ -76,8 +76,6 @@ struct Lint {
     if (!kernel.name.starts_with(fmt::format("{}.", kernel.op)))
       say("kernel", "kernel {} is not named <op>.<variant>", kernel.name);
     if (!kernel.forward) say("kernel", "kernel {} has no forward", kernel.name);
-    if (kernel.contract.dtypes.empty())
-      say("kernel", "kernel {} takes no dtype, so it never runs", kernel.name);
     if (kernel.what.empty())
       say("words", "kernel {} does not say what it does (what)", kernel.name);
     for (const FaultDef& fault : kernel.faults)
@@ -118,7 +116,9 @@ struct Lint {
         continue;
       for (const TensorSpec& spec : def->outputs(problem))
         for (const KernelDef& kernel : all.kernels) {
-          if (kernel.op != problem.op || !std::ranges::count(kernel.contract.dtypes, problem.dtype))
+          const std::vector<Dtype>& dtypes = kernel.contract.dtypes;
+          if (kernel.op != problem.op ||
+              (!dtypes.empty() && !std::ranges::count(dtypes, problem.dtype)))
             continue;
           const std::string key =
               fmt::format("{} of {} ({}, {}, {})", spec.name, problem.op, name(problem.dtype),

@@ -108,9 +108,6 @@ TEST(Check, KernelsAndCaseSetsFitTheirOp) {
   all.kernels[0].op = "po";
   expect_found(all, "kernel", "kernel op.plain is of op 'po', which does not exist");
   all = sound();
-  all.kernels[0].contract.dtypes.clear();
-  expect_found(all, "kernel", "takes no dtype");
-  all = sound();
   all.case_sets[0].fills.clear();
   expect_found(all, "case", "declares no case");
   all = sound();

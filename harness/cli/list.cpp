@@ -39,6 +39,13 @@ std::vector<FaultInfo> mutants_of(const Catalogue& all, const OpInfo& op) {
 // libparity_torch.so is loaded in a worker only; whether it is there was settled when it was built.
 std::string why_not(const KernelInfo& kernel) { return missing_capability(kernel.needs); }
 
+std::vector<std::string> variants_of(const KernelInfo& kernel) {
+  std::vector<std::string> options;
+  for (const VariantInfo& variant : kernel.variants)
+    if (!variant.options.empty()) options.push_back(variant.options);
+  return options;
+}
+
 std::string json(const Catalogue& all) {
   reports::JsonWriter out;
   out.begin_object().field("schema", 1).key("ops").begin_array();
@@ -73,7 +80,7 @@ std::string json(const Catalogue& all) {
         .field("contract", kernel.contract)
         .field("dtypes", kernel.dtypes);
     out.field("directions", kernel.directions)
-        .field("variants", kernel.variants)
+        .field("variants", variants_of(kernel))
         .field("cases", kernel.takes);
     out.field("available", why.empty()).field("why_not", why).end_object();
   }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "harness/cli/catalogue.hpp"
 #include "harness/cuda/device_info.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
@@ -80,7 +81,11 @@ bool matches(std::string_view pattern, const Case& problem, const Candidate& can
                                             : fmt::format("; did you mean the op '{}'?", near)));
 }
 
-bool is_gpu(std::string_view needs) { return needs.starts_with("sm_"); }
+bool on_gpu(const Candidate& candidate) {
+  if (candidate.kernel) return candidate.kernel->needs.starts_with("sm_");
+  const KernelInfo* elsewhere = unloaded(candidate.name);
+  return elsewhere && elsewhere->needs.starts_with("sm_");
+}
 
 // A device that was named and is not there is said before anything runs.
 void check_device(const std::string& device) {
@@ -99,6 +104,23 @@ void check_device(const std::string& device) {
                                : fmt::format("there are {} devices", report.devices.size())));
 }
 
+// A case with every kernel that takes it, loaded here or not.
+Subject with_all(const Case& problem, std::string_view kernels) {
+  Subject subject = subject_of(problem, kernels);
+  add_unloaded(subject, kernels);
+  return subject;
+}
+
+// What an id names: the case with one kernel, or with all of them.
+Subject named(const Case& problem, const ParsedId& parsed, std::string_view kernels) {
+  if (parsed.kernel.empty()) return with_all(problem, kernels);
+  const KernelInfo* elsewhere = unloaded(parsed.kernel);
+  if (!elsewhere) return subject_of(problem, parsed.kernel, parsed.kernel_options);
+  Subject subject = subject_of(problem, "");  // no kernel has no name
+  subject.candidates.push_back(unloaded_candidate(*elsewhere, parsed.kernel_options));
+  return subject;
+}
+
 template <class Keep>
 void keep_candidates(std::vector<Subject>& subjects, const Keep& keep) {
   for (Subject& subject : subjects)
@@ -109,7 +131,7 @@ void keep_candidates(std::vector<Subject>& subjects, const Keep& keep) {
 
 void check_kernel_glob(const std::string& glob) {
   std::vector<std::string> known;
-  for (const KernelDef& kernel : registry().kernels) known.emplace_back(kernel.name);
+  for (const KernelInfo& kernel : catalogue().kernels) known.push_back(kernel.name);
   for (const std::string& kernel : known)
     if (glob_match(glob, kernel)) return;
   const std::string near = nearest(glob, known);
@@ -161,17 +183,14 @@ std::vector<Subject> select(const Arguments& args, Lane lane) {
       continue;
     }
     const ParsedId parsed = parse_id(pattern);
-    const Case problem = resolve(registry(), parsed);
-    subjects.push_back(parsed.kernel.empty()
-                           ? subject_of(problem, kernels)
-                           : subject_of(problem, parsed.kernel, parsed.kernel_options));
+    subjects.push_back(named(resolve(registry(), parsed), parsed, kernels));
   }
   if (patterns.empty() || !globs.empty()) {
     const std::uint64_t shift = seed_shift_of(args, lane);
     std::vector<Subject> declared;
     for (Case& problem : expand(registry(), lane, shift)) {
       if (lane != Lane::Sweep) problem.seed += shift;
-      declared.push_back(subject_of(problem, kernels));
+      declared.push_back(with_all(problem, kernels));
     }
     if (!globs.empty()) {
       std::vector<bool> hit(globs.size(), false);
@@ -211,7 +230,7 @@ std::vector<Subject> narrow(std::vector<Subject> subjects, const Arguments& args
     for (Subject& subject : subjects) subject.check = subject.problem.check = Check::Bitwise;
   if (!args.device.empty())
     keep_candidates(subjects, [&](const Case&, const Candidate& candidate) {
-      return !candidate.kernel || is_gpu(candidate.kernel->needs) == (args.device != "host");
+      return candidate.stored || on_gpu(candidate) == (args.device != "host");
     });
   if (!args.start.empty()) {
     const auto first = std::ranges::find_if(subjects, [&](const Subject& subject) {

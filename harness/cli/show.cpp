@@ -69,11 +69,7 @@ std::vector<View> views_of(const Case& problem, const ParsedId& parsed) {
     if (const std::size_t at = view.file.rfind("kernels/"); at != std::string::npos)
       view.file = view.file.substr(at);
     if (const auto chunk = parsed.kernel_options.integer("chunk", 0)) view.contract.chunk = chunk;
-    if (!std::ranges::count(def.contract.dtypes, problem.dtype))
-      view.takes = fmt::format("does not take {}", name(problem.dtype));
-    else if (def.refuses)
-      view.takes = def.refuses(problem, parsed.kernel_options);
-    if (view.takes.empty()) view.takes = missing_capability(def.needs);
+    view.takes = candidate_of(def, parsed.kernel_options, problem).unsupported;
     views.push_back(std::move(view));
   }
   return views;
@@ -120,10 +116,10 @@ int show(const Arguments& args) {
   const OpDef& op = registry().op_or_throw(problem.op);
   std::vector<View> views = views_of(problem, parsed);
   if (views.empty()) {  // a kernel of a library that is not loaded: what the build wrote down of it
-    for (const KernelInfo& kernel : catalogue().kernels)
-      if (kernel.name == parsed.kernel)
-        throw UsageError(fmt::format("{} ({}) runs with LibTorch; its contract: {}", kernel.name,
-                                     kernel.file, kernel.contract));
+    if (const KernelInfo* kernel = unloaded(parsed.kernel))
+      throw UsageError(fmt::format("{} ({}) runs in a process of its own ({}); its contract: {}",
+                                   kernel->name, kernel->file, kernel->environment,
+                                   kernel->contract));
     if (!parsed.kernel.empty())
       throw UsageError(
           fmt::format("no kernel '{}'; `parity list` shows what there is", parsed.kernel));
