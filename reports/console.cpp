@@ -144,8 +144,10 @@ std::string console_row(const CaseRecord& record, const ConsoleStyle& style) {
     text += "  " + visible(tensor->name) + " ";
     text += view ? fmt::format("{} {} of {}", view->view, number(view->value), number(view->limit))
                  : fmt::format("{} {}", bar(used, style), headroom(used));
-    if (tensor->worst && !tensor->worst->letters.empty())
-      text += " at " + visible(tensor->worst->letters);
+    const std::string place = view            ? place_of(*tensor, *view)
+                              : tensor->worst ? tensor->worst->letters
+                                              : "";
+    if (!place.empty()) text += " at " + visible(place);
   } else if (!record.reason.empty()) {
     text += "  " + visible(record.reason);
   }

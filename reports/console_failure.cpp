@@ -10,6 +10,7 @@ namespace parity::reports {
 namespace {
 
 constexpr std::size_t kPoints = 10;
+constexpr std::size_t kWhy = 200;  // bytes of a derivation
 
 std::string labelled(std::string_view label, std::string_view text) {
   return fmt::format("    {:<9}{}\n", label, visible(text));
@@ -44,7 +45,9 @@ std::string console_failure(const CaseRecord& record, const ConsoleStyle& style)
       text += labelled("", complaint);
   } else {
     text += labelled("what", what_failed(*tensor));
-    text += labelled("bound", fmt::format("{}: {}", tensor->bound_kind, tensor->bound_why));
+    const std::string why = fmt::format("{}: {}", tensor->bound_kind, tensor->bound_why);
+    text += labelled(
+        "bound", style.verbose || why.size() <= kWhy ? why : why.substr(0, kWhy) + "... (-v: all)");
     if (tensor->bound_that_would_pass > 1)
       text += labelled(
           "", fmt::format("one {}x as wide would pass; the base itself uses {} of it",

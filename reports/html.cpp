@@ -74,6 +74,29 @@ std::string bar(double bound_used) {
                      over ? " over" : "", share * 100, number(bound_used));
 }
 
+Table::Table(std::vector<std::string_view> titles) {
+  for (std::string_view title : titles) {
+    const char mark = title.empty() ? ' ' : title.front();
+    classes_.push_back(mark == '#'   ? " class=\"n\""
+                       : mark == '$' ? " class=\"name\""
+                       : mark == '@' ? " class=\"id\""
+                                     : "");
+    if (mark == '#' || mark == '$' || mark == '@') title.remove_prefix(1);
+    titles_ += fmt::format("<th{}>{}</th>", mark == '#' ? classes_.back() : "", escaped(title));
+  }
+}
+
+void Table::row(const std::vector<std::string>& cells) {
+  rows_ += "<tr data-row>";
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    rows_ += fmt::format("<td{}>{}</td>", classes_.at(i), cells[i]);
+  rows_ += "</tr>";
+}
+
+std::string Table::html() const {
+  return fmt::format("<table><tr>{}</tr>{}</table>", titles_, rows_);
+}
+
 std::string headline(const RunFolder& folder) {
   const Counts counts = counts_of(folder.cases);
   const bool bad = folder.exit == 1 || folder.exit == 2 || folder.exit == 5;

@@ -100,28 +100,25 @@ std::string matrix(const RunFolder& folder) {
 std::string kill_table(const RunFolder& folder) {
   if (!folder.mutation) return "";
   const MutationSummary& m = *folder.mutation;
-  std::string text = fmt::format(
-      R"(<h2 id="kill">Kill table</h2><p class="soft">Each line is a fault of the catalogue, switched on in a kernel or in the base and judged by the )"
-      R"(same cases and bounds. {} killed, {} survived, {} unsupported; {} on {} clean variants.</p><div class="card"><table>)",
-      m.killed, m.survived, m.unsupported, count_of(m.false_alarms, "false alarm"), m.clean);
-  text +=
-      "<tr><th>status</th><th>mutant</th><th>what is wrong in it</th><th>caught by</th><th "
-      "class=\"n\">value / limit</th><th>case, or reason</th></tr>";
   std::vector<const MutantRecord*> order;
   for (const MutantRecord& mutant : folder.mutants) order.push_back(&mutant);
-  const auto rank = [](const MutantRecord* mutant) {
+  std::ranges::stable_sort(order, {}, [](const MutantRecord* mutant) {
     return mutant->status == "survived" ? 0 : mutant->status == "killed" ? 1 : 2;
-  };
-  std::ranges::stable_sort(order, {}, rank);
-  for (const MutantRecord* mutant : order)
-    text += fmt::format(
-        "<tr data-row><td>{}</td><td class=\"id\">{}{}</td><td>{}</td><td>{}</td><td "
-        "class=\"n\">{}</td><td class=\"id\">{}</td></tr>",
-        badge(mutant->status), escaped(mutant->id),
-        mutant->alias.empty() ? "" : " = " + escaped(mutant->alias), escaped(mutant->what),
-        escaped(mutant->view), mutant->status == "killed" ? number(mutant->margin) : "",
-        escaped(mutant->status == "killed" ? mutant->case_id : mutant->reason));
-  return text + "</table></div>";
+  });
+  Table table({"status", "@mutant", "what is wrong in it", "caught by", "#value / limit",
+               "@case, or reason"});
+  for (const MutantRecord* mutant : order) {
+    const bool killed = mutant->status == "killed";
+    table.row({badge(mutant->status),
+               escaped(mutant->alias.empty() ? mutant->id : mutant->id + " = " + mutant->alias),
+               escaped(mutant->what), escaped(mutant->view), killed ? number(mutant->margin) : "",
+               escaped(killed ? mutant->case_id : mutant->reason)});
+  }
+  return fmt::format(
+      R"(<h2 id="kill">Kill table</h2><p class="soft">Each line is a fault of the catalogue, switched on in a kernel or in the base and )"
+      R"(judged by the same cases and bounds. {} killed, {} survived, {} unsupported; {} on {} clean variants.</p><div class="card">{}</div>)",
+      m.killed, m.survived, m.unsupported, count_of(m.false_alarms, "false alarm"), m.clean,
+      table.html());
 }
 
 std::string ledger(const RunFolder& folder) {
@@ -143,20 +140,30 @@ std::string ledger(const RunFolder& folder) {
       if (!line.widest || (holds && tensor.bound_used >= line.used)) line.widest = &record;
       if (holds) line.used = std::max(line.used, tensor.bound_used);
     }
-  std::string text =
-      R"(<h2 id="bounds">Ledger of bounds</h2><p class="soft">Every bound that was applied, where it comes from, )"
-      R"(and how much of it was used: by the worst candidate that passes, and by the base (the reference at the )"
-      R"(kernel's own contract).</p><div class="card"><table><tr><th>op</th><th>tensor</th><th>dtype</th>)"
-      R"(<th>kind</th><th>derivation</th><th class="n">judged</th><th class="n">violated</th><th>widest use</th>)"
-      R"(<th class="n">base</th><th class="n">headroom</th></tr>)";
+  std::map<std::string, std::size_t>
+      reasons;  // a derivation serves many tensors: told once, numbered
+  for (const auto& [key, line] : lines) reasons.emplace(key[4], reasons.size() + 1);
+  Table table({"op", "$tensor", "dtype", "kind", "#derivation", "#judged", "#violated",
+               "widest use", "#base", "#headroom"});
   for (const auto& [key, line] : lines)
-    text += fmt::format(
-        R"(<tr data-row><td>{}</td><td class="name"><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td>)"
-        R"(<td class="n">{}</td><td class="n{}">{}</td><td>{}</td><td class="n">{}</td><td class="n">{}</td></tr>)",
-        escaped(key[0]), link_to(*line.widest), escaped(key[1]), escaped(key[2]), escaped(key[3]),
-        escaped(key[4]), line.judged, line.violated ? " fail" : "", line.violated, bar(line.used),
-        number(line.base), headroom(line.used));
-  return text + "</table></div>";
+    table.row({escaped(key[0]),
+               fmt::format("<a href=\"{}\">{}</a>", link_to(*line.widest), escaped(key[1])),
+               escaped(key[2]), escaped(key[3]),
+               fmt::format("<a href=\"#why-{0}\">{0}</a>", reasons[key[4]]),
+               std::to_string(line.judged),
+               line.violated ? fmt::format("<span class=\"fail\">{}</span>", line.violated) : "0",
+               bar(line.used), number(line.base), headroom(line.used)});
+  std::vector<std::string_view> by_number(reasons.size());
+  for (const auto& [why, number] : reasons) by_number[number - 1] = why;
+  std::string derivations;
+  for (std::size_t i = 0; i < by_number.size(); ++i)
+    derivations +=
+        fmt::format("<dt id=\"why-{0}\">{0}</dt><dd>{1}</dd>", i + 1, escaped(by_number[i]));
+  return fmt::format(
+      R"(<h2 id="bounds">Ledger of bounds</h2><p class="soft">Every bound that was applied, where it comes from, and how much of it was )"
+      R"(used: by the worst candidate that passes, and by the base (the reference at the kernel's own contract).</p>)"
+      R"(<div class="card">{}<h3>Derivations</h3><dl class="why">{}</dl></div>)",
+      table.html(), derivations);
 }
 
 }  // namespace parity::reports::page

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reports/reports.hpp"
 
@@ -18,6 +19,20 @@ std::string link_to(const CaseRecord&);  // "#...", percent-encoded
 
 std::string badge(std::string_view status);
 std::string bar(double bound_used);  // share of the bound as a bar and a number
+
+// A table, row by row. Cells are HTML. The first character of a title may say what its column
+// holds: '#' numbers, '$' a name in one line, '@' an id that may wrap.
+class Table {
+ public:
+  explicit Table(std::vector<std::string_view> titles);
+  void row(const std::vector<std::string>& cells);
+  bool empty() const { return rows_.empty(); }
+  std::string html() const;
+
+ private:
+  std::string titles_ = {}, rows_ = {};
+  std::vector<std::string_view> classes_ = {};
+};
 
 std::string headline(const RunFolder&);
 std::string matrix(const RunFolder&);

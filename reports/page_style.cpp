@@ -80,6 +80,7 @@ details.group>.in{padding:2px 0 4px 16px;border-left:2px solid var(--line);margi
 .body{padding:2px 16px 14px;border-top:1px solid var(--line)}
 .body dl{display:grid;grid-template-columns:108px 1fr;gap:3px 14px;margin:10px 0}
 dl{margin:8px 0}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+dl.why{display:grid;grid-template-columns:28px 1fr;gap:6px 10px;max-width:110ch}
 .env dl{display:grid;grid-template-columns:180px 1fr;gap:3px 14px}
 .repro{display:flex;gap:10px;align-items:flex-start}
 .repro code{background:var(--code);padding:4px 9px;border-radius:6px;overflow-wrap:anywhere}

@@ -159,6 +159,19 @@ double max_bound_used(const CaseRecord& record) {
   return used;
 }
 
+double excess(const ViewResult& view) {
+  if (view.limit > 0 || std::isnan(view.value)) return view.value / view.limit;
+  return view.value > view.limit ? INFINITY : 1;
+}
+
+std::string place_of(const TensorRecord& tensor, const ViewResult& view) {
+  const std::size_t colon = view.detail.find(':');
+  if (view.view == "slice" && colon != std::string::npos) return view.detail.substr(0, colon);
+  const bool by_element = view.view == "bound" || view.view == "finiteness" ||
+                          view.view == "exact" || view.view == "discrete";
+  return by_element && tensor.worst ? tensor.worst->letters : "";
+}
+
 std::string what_failed(const TensorRecord& tensor) {
   const ViewResult* view = telling_view(tensor);
   if (!view) return fmt::format("{}: every view holds", tensor.name);

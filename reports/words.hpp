@@ -39,6 +39,13 @@ const TensorRecord* telling_tensor(const CaseRecord&);
 const ViewResult* telling_view(const TensorRecord&);
 double max_bound_used(const CaseRecord&);  // NaN stays NaN; 0 without tensors
 
+// How far the telling view is beyond its limit: value over limit; +inf where a limit of 0 is
+// passed, NaN stays NaN.
+double excess(const ViewResult&);
+// Where it was violated, in letters: of the worst point for what is judged by element, of the slice
+// otherwise.
+std::string place_of(const TensorRecord&, const ViewResult&);
+
 // "bound 3.41 > 1 ..." of one tensor, in a sentence; and where: coordinates and pattern.
 std::string what_failed(const TensorRecord&);
 std::string where_failed(const TensorRecord&);
