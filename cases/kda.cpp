@@ -31,6 +31,16 @@ const Register regimes{CaseSet{
     .options = {kStates},
 }};
 
+const Register quiet{CaseSet{
+    .op = "kda",
+    .what = "quiet tokens behind loud ones in one chunk, and no final state that drowns them",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B1,T61,H2,K20,V12")},
+    .dtypes = {Dtype::F32},
+    .fills = {decades()},
+    .options = {{{"h0", "1"}}},
+}};
+
 const Register tails{CaseSet{
     .op = "kda",
     .what = "lengths around sub-chunks of 16 and chunks of 32 and 64",
@@ -96,7 +106,7 @@ const Register partial{CaseSet{
     .op = "kda",
     .what = "states on one side only, batches, more heads than lanes",
     .lane = Lane::Smoke,
-    .sizes = {sizes("B3,T20,H3,K5,V33"), sizes("B1,T129,H1,K33,V7")},
+    .sizes = {sizes("B3,T20,H3,K5,V33"), sizes("B1,T129,H1,K33,V7"), sizes("B1,T260,H4,K8,V33")},
     .dtypes = {Dtype::F32},
     .fills = {ordinary(), open_gate()},
     .options = {kPlain, {{"h0", "1"}}, {{"dht", "1"}}},

@@ -146,12 +146,18 @@ double logit(const RowDraw& d, std::uint64_t i, Betas betas) {
   return 0;
 }
 
-double value(const RowDraw& d, std::uint64_t i, bool decades) {
-  const double x = d.rng.normal(i);
-  if (!decades) return x;
+// Six decades: of v by column, and of its cotangent by token, falling along every 64: the gradients
+// of a quiet token's gate stand beside sums that only the loud ones before it enter.
+double loudness(const RowDraw& d, std::uint64_t j) {
+  const bool cotangent = d.spec.name == "cotangents/o";
+  if (!cotangent && d.spec.name != "v") return 1;
+  const auto tokens = static_cast<std::uint64_t>(d.spec.dims[1].extent);
+  const std::int64_t steps =
+      cotangent ? static_cast<std::int64_t>(6 - place(d).token % tokens % 64 * 7 / 64)
+                : d.rng.integer(kSecond + j, 0, 6);
   double size = 1e-3;
-  for (std::int64_t n = d.rng.integer(kSecond + i, 0, 6); n > 0; --n) size *= 10;
-  return x * size;
+  for (std::int64_t n = 0; n < steps; ++n) size *= 10;
+  return size;
 }
 
 void draw(const RowDraw& d, std::span<double> out, const Regime& regime) {
@@ -165,7 +171,7 @@ void draw(const RowDraw& d, std::span<double> out, const Regime& regime) {
              : name == "dt_bias"    ? 0.5 * d.rng.normal(i)
              : name == "beta"       ? beta(d, i, regime.betas)
              : name == "beta_logit" ? logit(d, i, regime.betas)
-                                    : value(d, i, regime.decades && name != "initial_state");
+                                    : d.rng.normal(i) * (regime.decades ? loudness(d, j) : 1);
   }
 }
 

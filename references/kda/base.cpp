@@ -1,5 +1,5 @@
-// Variants (request.variation > 0): shuffled orders of summation, and in contracts with narrow
-// points rounding to nearest on randomly shifted grids. The chunk is the contract's in all of them.
+// Variants (request.variation > 0): shuffled orders of summation, and every rounding drawn anew
+// (points.hpp). The chunk is the contract's in all of them.
 #include "references/kda/base.hpp"
 
 #include <algorithm>

@@ -138,6 +138,8 @@ Wide activate_base(Engine& e, const Inputs& in, Narrow& narrow) {
               s.gate == Gate::Softplus ? -p.exp_A * softplus(p.z)
                                        : static_cast<float>(s.lower) * sigmoid(p.exp_A * p.z);
         }
+  if (e.noise.on && s.gate != Gate::Given) jitter(x.g, e.noise);
+  if (e.noise.on && s.sigmoid) jitter(x.beta, e.noise);
   return x;
 }
 

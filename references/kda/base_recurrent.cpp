@@ -36,6 +36,7 @@ void decay(Run& run, const Rows32& r, Floats32& S, Step& z) {
   z.a.resize(K);
   for (std::size_t d = 0; d < K; ++d) z.a[d] = r.g[d] * kLog2e;
   run.e.exp2(z.a, z.a);
+  if (run.e.noise.on) jitter(z.a, run.e.noise);
   z.e.assign(V, 0);
   const bool late = run.e.has(Fault::ErrorBeforeDecay);
   for (std::size_t p = 0; p < K; ++p) {

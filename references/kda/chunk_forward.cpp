@@ -78,11 +78,13 @@ void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_str
                     V = static_cast<std::size_t>(e.setup.V);
   const float* last = &c.G[(n - 1) * K];
   e.exp2(c.eG, c.G);
+  if (e.noise.on) jitter(c.eG, e.noise);
   c.eLast.assign(c.eG.end() - static_cast<std::ptrdiff_t>(K), c.eG.end());
   c.tail.resize(n * K);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t d = 0; d < K; ++d) c.tail[i * K + d] = last[d] - c.G[i * K + d];
   e.exp2(c.tail, c.tail);
+  if (e.noise.on) jitter(c.tail, e.noise);
 
   Floats32 beta_v(n * V), beta_k(n * K), u;
   c.kg.resize(n * K);

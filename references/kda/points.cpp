@@ -67,8 +67,21 @@ void dither_bits(std::span<float> x, int drop, const Noise& noise) {
 
 }  // namespace
 
+void jitter(std::span<float> x, const Noise& noise) {
+  constexpr std::uint32_t kEnd = 0xff;  // a value that ends in eight zero bits was exact
+  for (float& value : x) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    if ((bits & kEnd) == 0) continue;
+    const double part = static_cast<double>(noise.of(bits)) * 0x1p-31 - 1;
+    value = static_cast<float>(static_cast<double>(value) * (1 + part * 0x1p-24));
+  }
+}
+
 void Point::operator()(std::span<float> x, const Noise& noise) const {
-  if (!on()) return;
+  if (!on()) {
+    if (noise.on) jitter(x, noise);
+    return;
+  }
   const bool dithered = noise.on && mode == Rounding::NearestEven;
   if (to == Dtype::BF16 || to == Dtype::TF32) {
     const int drop = to == Dtype::BF16 ? 16 : 13;

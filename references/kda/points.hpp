@@ -44,8 +44,13 @@ struct Noise {
   }
 };
 
-// One point: rounds in place. Truncation is kept in the variants (it belongs to the contract);
-// rounding to nearest is done on a randomly shifted grid there.
+// Each value times 1 + u, |u| <= 2^-24 and a function of the value: what a rounding to f32 may do.
+// Values that look exact are left alone.
+void jitter(std::span<float> x, const Noise&);
+
+// One point: rounds in place. In the variants truncation is kept (it belongs to the contract),
+// rounding to nearest is done on a randomly shifted grid, and where nothing is stored narrow the
+// value is jittered, so that every rounding to f32 is drawn anew and not only the order of sums.
 struct Point {
   Dtype to = Dtype::F32;
   Rounding mode = Rounding::NearestEven;
