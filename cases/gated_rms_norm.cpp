@@ -34,7 +34,8 @@ void saturated(const RowDraw& d, std::span<double> out) {
     for (double& g : out) g *= 16;
 }
 
-// Equal sizes 2^k under eps = 0, gates 0 (sigmoid 1/2), weights +-1 and +-2, integer cotangents: everything is dyadic.
+// Equal sizes 2^k under eps = 0, gates 0 (sigmoid 1/2), weights +-1 and +-2, integer cotangents:
+// everything is dyadic.
 void exact_rows(const RowDraw& d, std::span<double> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::uint64_t at = static_cast<std::uint64_t>(d.first) + i;
@@ -95,9 +96,12 @@ Bound bound(const Case&, const Contract& contract, const TensorSpec&) {
   return {.kind = BoundKind::Estimated,
           .growth = {.kind = Growth::Kind::WorstCase, .n = 1},
           .accumulate = contract.accumulate,
-          .why = "the companion counts roundoffs: n + 2 of the mean square, halved by the root, 4 of a sigmoid (its exponential "
-                 "within 2, which is an estimate of libm), 5 of s for 1 - s, 9 sqrt(n) of the weight gradient's sum over n rows "
-                 "(Higham, 2nd ed., 3.1). One final rounding."};
+          .why =
+              "the companion counts roundoffs: n + 2 of the mean square, halved by the root, 4 of "
+              "a sigmoid (its exponential "
+              "within 2, which is an estimate of libm), 5 of s for 1 - s, 9 sqrt(n) of the weight "
+              "gradient's sum over n rows "
+              "(Higham, 2nd ed., 3.1). One final rounding."};
 }
 
 const Register definition{BoundDef{.op = "gated_rms_norm", .bound = bound}};

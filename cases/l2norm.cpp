@@ -25,7 +25,8 @@ void large_rows(const RowDraw& d, std::span<double> out) {
   for (double& x : out) x *= std::ldexp(1.0, static_cast<int>(d.row % 21));
 }
 
-// Equal sizes 2^k under eps = 0 and D a power of 4: the length is a power of two, and small integers follow exactly.
+// Equal sizes 2^k under eps = 0 and D a power of 4: the length is a power of two, and small
+// integers follow exactly.
 void exact_rows(const RowDraw& d, std::span<double> out) {
   const bool cotangent = d.spec.role == Role::Cotangent;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -40,7 +41,8 @@ const Register usual{CaseSet{
     .op = "l2norm",
     .what = "Rows of every size, and where eps stands",
     .lane = Lane::Smoke,
-    .sizes = {{{"N", 44, {}}, {"D", 128, {}}}, {{"N", 66, {}}, {"D", 13, {}}}},  // 13: tail of every vector width
+    .sizes = {{{"N", 44, {}}, {"D", 128, {}}},
+              {{"N", 66, {}}, {"D", 13, {}}}},  // 13: tail of every vector width
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {{"normal", "lengths near sqrt(D)", noise},
               {"small_rows", "lengths from 10 to 1e-11, and zero", small_rows}},
@@ -84,8 +86,11 @@ Bound bound(const Case&, const Contract& contract, const TensorSpec&) {
   return {.kind = BoundKind::Proved,
           .growth = {.kind = Growth::Kind::WorstCase, .n = 1},
           .accumulate = contract.accumulate,
-          .why = "the companion counts roundoffs: n + 1 of the sum of squares, halved by the root, 1 each of root, quotient "
-                 "and products; the projection adds n of its dot product (Higham, 2nd ed., 3.1). One final rounding."};
+          .why =
+              "the companion counts roundoffs: n + 1 of the sum of squares, halved by the root, 1 "
+              "each of root, quotient "
+              "and products; the projection adds n of its dot product (Higham, 2nd ed., 3.1). One "
+              "final rounding."};
 }
 
 const Register definition{BoundDef{.op = "l2norm", .bound = bound}};

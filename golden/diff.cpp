@@ -1,5 +1,6 @@
-// Two golden files in noise units. One unit is the bound that the older file carries (u |x| + 512 u scale, subjects.cpp):
-// a move below 1 is what another compiler or another order of summation does, far above 1 the meaning changed.
+// Two golden files in noise units. One unit is the bound that the older file carries (u |x| + 512 u
+// scale, subjects.cpp): a move below 1 is what another compiler or another order of summation does,
+// far above 1 the meaning changed.
 #include <algorithm>
 #include <set>
 
@@ -38,7 +39,8 @@ std::string verdict_on(double units, bool equal) {
   return moved + (units <= 1 ? "toolchain" : "semantic");
 }
 
-TensorRecord diff_tensor(const StoredCase& older, const StoredCase& newer, const std::string& path) {
+TensorRecord diff_tensor(const StoredCase& older, const StoredCase& newer,
+                         const std::string& path) {
   Tensor before = older.read(path);
   const Tensor after = newer.read(path);
   TensorRecord record{.name = path};
@@ -64,14 +66,17 @@ TensorRecord diff_tensor(const StoredCase& older, const StoredCase& newer, const
 }
 
 CaseRecord diff_case(const StoredCase& older, const StoredCase& newer) {
-  CaseRecord record{.id = older.name, .op = older.attributes.at("op"), .check = "golden", .status = "pass"};
+  CaseRecord record{
+      .id = older.name, .op = older.attributes.at("op"), .check = "golden", .status = "pass"};
   std::set<std::string> paths(older.paths.begin(), older.paths.end());
   paths.insert(newer.paths.begin(), newer.paths.end());
   for (const std::string& path : paths) {
     if (has(older, path) && has(newer, path)) {
       record.tensors.push_back(diff_tensor(older, newer, path));
     } else {
-      TensorRecord one_sided{.name = path, .pattern = has(older, path) ? "only in the older file" : "only in the newer file"};
+      TensorRecord one_sided{
+          .name = path,
+          .pattern = has(older, path) ? "only in the older file" : "only in the newer file"};
       one_sided.status = "fail";
       record.tensors.push_back(std::move(one_sided));
     }
@@ -94,11 +99,17 @@ std::vector<CaseRecord> diff(const fs::path& older_file, const fs::path& newer_f
     if (after != newer.end())
       records.push_back(diff_case(before, *after));
     else
-      records.push_back({.id = before.name, .check = "golden", .status = "fail", .reason = "only in the older file"});
+      records.push_back({.id = before.name,
+                         .check = "golden",
+                         .status = "fail",
+                         .reason = "only in the older file"});
   }
   for (const StoredCase& after : newer)
     if (std::ranges::find(older, after.name, &StoredCase::name) == older.end())
-      records.push_back({.id = after.name, .check = "golden", .status = "fail", .reason = "only in the newer file"});
+      records.push_back({.id = after.name,
+                         .check = "golden",
+                         .status = "fail",
+                         .reason = "only in the newer file"});
   return records;
 }
 

@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL  // the header alone: no library to find at run time
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <thread>
+#include <xxhash.h>
 
 #include "harness/failure.hpp"
 
@@ -73,9 +72,11 @@ std::vector<std::string> block_digests(std::span<const std::byte> bytes, std::si
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++)
-      digests[i] = xxh3_hex(bytes.subspan(i * block_bytes, std::min(block_bytes, bytes.size() - i * block_bytes)));
+      digests[i] = xxh3_hex(
+          bytes.subspan(i * block_bytes, std::min(block_bytes, bytes.size() - i * block_bytes)));
   };
-  const std::size_t threads = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / 8 + 1);
+  const std::size_t threads =
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / 8 + 1);
   std::vector<std::jthread> pool;
   for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
   work();

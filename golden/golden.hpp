@@ -1,5 +1,5 @@
-// Golden files and recordings (HDF5): reading them into subjects of the walk, freezing and checking our own.
-// Layouts: golden/README.md.
+// Golden files and recordings (HDF5): reading them into subjects of the walk, freezing and checking
+// our own. Layouts: golden/README.md.
 #pragma once
 
 #include <filesystem>
@@ -17,29 +17,31 @@ namespace fs = std::filesystem;
 enum class Family { Own, Independent, Recording };
 std::string_view name(Family);
 
-// Everything in a file that could be a case; UsageError (exit 2) if it is no HDF5 file or holds no group with an `op`.
+// Everything in a file that could be a case; UsageError (exit 2) if it is no HDF5 file or holds no
+// group with an `op`.
 std::vector<StoredCase> stored_cases(const fs::path& file);
 // Recording: every case holds candidates and no outputs. Own: the root attribute `family` says so.
 Family family_of(const std::vector<StoredCase>&);
 
-// The reference judged against stored truth (independent and own files), one subject a case; candidates: "reference", and
-// `kernel` too where it is named.
+// The reference judged against stored truth (independent and own files), one subject a case;
+// candidates: "reference", and `kernel` too where it is named.
 std::vector<Subject> verify_subjects(const fs::path& file, const std::string& kernel);
-// Stored candidates judged against the reference on stored inputs: ids op/<file stem>:<case>/.../recorded@recording.<label>.
+// Stored candidates judged against the reference on stored inputs: ids op/<file
+// stem>:<case>/.../recorded@recording.<label>.
 std::vector<Subject> recording_subjects(const fs::path& file);
 
 struct FreezeOptions {
   fs::path file = {};
   std::vector<Case> cases = {};
-  bool contiguous = false;  // no chunks, no filters: fast to verify
+  bool contiguous = false;                             // no chunks, no filters: fast to verify
   std::map<std::string, std::string> provenance = {};  // compiler, flags, commit, ...
 };
-// Inputs, truth, scale, noise floor, provenance and digests. Written beside the file, then renamed over it; the manifest of
-// its golden folder is brought up to date, where there is one.
+// Inputs, truth, scale, noise floor, provenance and digests. Written beside the file, then renamed
+// over it; the manifest of its golden folder is brought up to date, where there is one.
 void freeze(const FreezeOptions&);
 
-// One file as golden/MANIFEST.json knows it. Blocks are XXH3-64 digests of consecutive pieces of the file, so that a
-// change can be placed; sha256 is its identity.
+// One file as golden/MANIFEST.json knows it. Blocks are XXH3-64 digests of consecutive pieces of
+// the file, so that a change can be placed; sha256 is its identity.
 struct ManifestEntry {
   std::string file = {};  // relative to the manifest
   std::string family = {}, source = {}, sha256 = {};
@@ -49,13 +51,15 @@ struct ManifestEntry {
 std::vector<ManifestEntry> read_manifest(const fs::path& golden_dir);
 void write_manifest(const fs::path& golden_dir);  // of every .h5 below it
 
-// Against the manifest that covers the file, if there is one: GoldenError (exit 5) names file, dataset and offset of what
-// changed, or what is missing. Own files also carry a digest for each dataset.
+// Against the manifest that covers the file, if there is one: GoldenError (exit 5) names file,
+// dataset and offset of what changed, or what is missing. Own files also carry a digest for each
+// dataset.
 void check_integrity(const fs::path& file);
 // Every file of the manifest is there and whole.
 void check_manifest(const fs::path& golden_dir);
 
-// Two files, case by case and tensor by tensor, in noise units: |a - b| over the bound that the older one carries.
+// Two files, case by case and tensor by tensor, in noise units: |a - b| over the bound that the
+// older one carries.
 std::vector<CaseRecord> diff(const fs::path& older, const fs::path& newer);
 
 }  // namespace parity::golden

@@ -11,10 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 12;                          // levels of groups
-constexpr std::size_t kMostObjects = 200'000;         // links below one group
-constexpr std::int64_t kMostText = 1 << 20;           // bytes of one attribute
-constexpr std::int64_t kInflation = 1032;             // deflate cannot expand further
+constexpr int kDeepest = 12;                   // levels of groups
+constexpr std::size_t kMostObjects = 200'000;  // links below one group
+constexpr std::int64_t kMostText = 1 << 20;    // bytes of one attribute
+constexpr std::int64_t kInflation = 1032;      // deflate cannot expand further
 constexpr std::int64_t kSlack = 1 << 16;
 
 // The library prints its error stack to stderr unless told otherwise; we report in our own words.
@@ -69,7 +69,8 @@ std::string read_numbers(hid_t attribute, H5T_class_t kind, std::int64_t count) 
   } else if (kind == H5T_ENUM) {  // h5py writes a bool as an enumeration of int8
     std::vector<std::int8_t> values(n);
     const Type type(H5Aget_type(attribute));
-    if (H5Tget_size(type.get()) != 1 || H5Aread(attribute, type.get(), values.data()) < 0) return all;
+    if (H5Tget_size(type.get()) != 1 || H5Aread(attribute, type.get(), values.data()) < 0)
+      return all;
     for (std::size_t i = 0; i < n; ++i) all += (i > 0 ? "," : "") + std::to_string(values[i]);
   }
   return all;
@@ -82,7 +83,8 @@ std::string attribute_text(hid_t attribute) {
   const auto width = static_cast<std::int64_t>(H5Tget_size(type.get()));
   if (count <= 0 || width <= 0 || count > kMostText / width) return {};
   const H5T_class_t kind = H5Tget_class(type.get());
-  return kind == H5T_STRING ? read_text(attribute, type.get(), count) : read_numbers(attribute, kind, count);
+  return kind == H5T_STRING ? read_text(attribute, type.get(), count)
+                            : read_numbers(attribute, kind, count);
 }
 
 herr_t collect_attribute(hid_t object, const char* name, const H5A_info_t*, void* out) {
@@ -121,7 +123,8 @@ std::vector<Link> links_of(hid_t group) {
   return links;
 }
 
-void collect_datasets(hid_t group, const std::string& prefix, int depth, std::vector<std::string>& paths) {
+void collect_datasets(hid_t group, const std::string& prefix, int depth,
+                      std::vector<std::string>& paths) {
   if (depth > kDeepest || paths.size() > kMostObjects) return;  // a group may contain itself
   for (const Link& link : links_of(group)) {
     if (!link.group) {
@@ -137,11 +140,16 @@ void collect_datasets(hid_t group, const std::string& prefix, int depth, std::ve
 hid_t memory_type(Dtype dtype, std::size_t width, H5T_class_t kind) {
   if (kind == H5T_FLOAT) return width == 8 ? H5T_NATIVE_DOUBLE : width == 4 ? H5T_NATIVE_FLOAT : -1;
   switch (width) {
-    case 1: return dtype == Dtype::I8 ? H5T_NATIVE_INT8 : H5T_NATIVE_UINT8;
-    case 2: return dtype == Dtype::I16 ? H5T_NATIVE_INT16 : H5T_NATIVE_UINT16;
-    case 4: return dtype == Dtype::I32 ? H5T_NATIVE_INT32 : H5T_NATIVE_UINT32;
-    case 8: return dtype == Dtype::I64 ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64;
-    default: return -1;
+    case 1:
+      return dtype == Dtype::I8 ? H5T_NATIVE_INT8 : H5T_NATIVE_UINT8;
+    case 2:
+      return dtype == Dtype::I16 ? H5T_NATIVE_INT16 : H5T_NATIVE_UINT16;
+    case 4:
+      return dtype == Dtype::I32 ? H5T_NATIVE_INT32 : H5T_NATIVE_UINT32;
+    case 8:
+      return dtype == Dtype::I64 ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64;
+    default:
+      return -1;
   }
 }
 
@@ -160,22 +168,25 @@ Dtype storage_dtype(H5T_class_t kind, std::size_t width, bool is_signed, const s
 
 void refuse_unsafe_layout(hid_t dataset, const std::string& where) {
   const Plist plist(H5Dget_create_plist(dataset));
-  if (H5Pget_external_count(plist.get()) > 0) throw UsageError(where + ": data lies in another file");
+  if (H5Pget_external_count(plist.get()) > 0)
+    throw UsageError(where + ": data lies in another file");
   if (H5Pget_layout(plist.get()) == H5D_VIRTUAL) throw UsageError(where + ": virtual dataset");
   const int filters = H5Pget_nfilters(plist.get());
   for (int i = 0; i < filters; ++i) {
     unsigned flags = 0, config = 0;
     std::size_t values = 0;
     std::array<char, 64> name{};
-    const H5Z_filter_t filter = H5Pget_filter2(plist.get(), static_cast<unsigned>(i), &flags, &values, nullptr,
-                                               name.size(), name.data(), &config);
-    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32)
+    const H5Z_filter_t filter = H5Pget_filter2(plist.get(), static_cast<unsigned>(i), &flags,
+                                               &values, nullptr, name.size(), name.data(), &config);
+    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE &&
+        filter != H5Z_FILTER_FLETCHER32)
       throw UsageError(where + ": filter " + std::to_string(filter) + " (" + name.data() +
                        ") is none of deflate, shuffle, fletcher32");
   }
 }
 
-std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces_of(hid_t dataset, std::int64_t stored_bytes) {
+std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces_of(hid_t dataset,
+                                                               std::int64_t stored_bytes) {
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset != HADDR_UNDEF) return {{offset, static_cast<std::uint64_t>(stored_bytes)}};
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
@@ -232,7 +243,9 @@ std::vector<std::string> File::datasets(const std::string& group) const {
   return paths;
 }
 
-bool File::has_group(const std::string& path) const { return bool(Group(H5Gopen2(file_.get(), path.c_str(), H5P_DEFAULT))); }
+bool File::has_group(const std::string& path) const {
+  return bool(Group(H5Gopen2(file_.get(), path.c_str(), H5P_DEFAULT)));
+}
 
 DatasetInfo File::info(const std::string& path) const {
   const Dataset dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT));
@@ -251,7 +264,8 @@ DatasetInfo File::info(const std::string& path) const {
   H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
   info.bytes = static_cast<std::int64_t>(width);
   for (const hsize_t extent : extents) {
-    if (extent > (std::uint64_t{1} << 40)) throw UsageError(where(path) + ": an extent of " + std::to_string(extent));
+    if (extent > (std::uint64_t{1} << 40))
+      throw UsageError(where(path) + ": an extent of " + std::to_string(extent));
     info.shape.push_back(static_cast<std::int64_t>(extent));
     if (__builtin_mul_overflow(info.bytes, static_cast<std::int64_t>(extent), &info.bytes))
       throw UsageError(where(path) + ": its extents overflow");
@@ -262,7 +276,8 @@ DatasetInfo File::info(const std::string& path) const {
     throw UsageError(where(path) + ": claims " + std::to_string(info.bytes) + " bytes and stores " +
                      std::to_string(info.stored_bytes));
 
-  if (const auto it = info.attributes.find("dtype"); it != info.attributes.end() && kind != H5T_FLOAT) {
+  if (const auto it = info.attributes.find("dtype");
+      it != info.attributes.end() && kind != H5T_FLOAT) {
     Dtype logical = info.dtype;
     try {
       logical = parse_dtype(it->second);
@@ -285,18 +300,21 @@ Tensor File::read(const std::string& path) const {
     spec.dims.push_back({"d" + std::to_string(i), header.shape[i]});
   Tensor tensor = make_tensor(std::move(spec));
   if (static_cast<std::int64_t>(tensor.bytes.size()) != header.bytes)
-    throw UsageError(where(path) + ": holds " + std::to_string(header.bytes) + " bytes, its dtype " +
-                     std::string(name(header.dtype)) + " needs " + std::to_string(tensor.bytes.size()));
+    throw UsageError(where(path) + ": holds " + std::to_string(header.bytes) +
+                     " bytes, its dtype " + std::string(name(header.dtype)) + " needs " +
+                     std::to_string(tensor.bytes.size()));
   if (tensor.bytes.empty()) return tensor;
   const Dataset dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT));
   const Type type(H5Dget_type(dataset.get()));
   const H5T_class_t kind = H5Tget_class(type.get());
-  hid_t memory = memory_type(header.dtype, H5Tget_size(type.get()), kind == H5T_ENUM ? H5T_INTEGER : kind);
+  hid_t memory =
+      memory_type(header.dtype, H5Tget_size(type.get()), kind == H5T_ENUM ? H5T_INTEGER : kind);
   if (memory < 0 || kind == H5T_ENUM) memory = type.get();
   if (H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bytes.data()) < 0)
-    throw UsageError(where(path) + ": cannot be read" +
-                     (header.pieces.empty() ? "" : " at byte " + std::to_string(header.pieces.front().first)) +
-                     " (truncated, or its checksum disagrees)");
+    throw UsageError(
+        where(path) + ": cannot be read" +
+        (header.pieces.empty() ? "" : " at byte " + std::to_string(header.pieces.front().first)) +
+        " (truncated, or its checksum disagrees)");
   return tensor;
 }
 

@@ -1,12 +1,12 @@
-// HDF5 behind RAII handles; the one header that includes hdf5.h. Every failure is a UsageError that names file and object.
-// Files are not trusted: only hard links below the opened file, only deflate, shuffle and fletcher32 filters, no external
-// storage, no virtual datasets, and no more memory than what is really stored can inflate to.
+// HDF5 behind RAII handles; the one header that includes hdf5.h. Every failure is a UsageError that
+// names file and object. Files are not trusted: only hard links below the opened file, only
+// deflate, shuffle and fletcher32 filters, no external storage, no virtual datasets, and no more
+// memory than what is really stored can inflate to.
 #pragma once
-
-#include <hdf5.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <hdf5.h>
 #include <map>
 #include <string>
 #include <utility>
@@ -51,11 +51,13 @@ using Attributes = std::map<std::string, std::string>;
 // A dataset's header, before anything is read.
 struct DatasetInfo {
   std::string path = {};
-  Dtype dtype = Dtype::F64;  // logical: the attribute `dtype` of an integer dataset, else the storage type
+  Dtype dtype =
+      Dtype::F64;  // logical: the attribute `dtype` of an integer dataset, else the storage type
   std::vector<std::int64_t> shape = {};
-  std::int64_t bytes = 0;            // of the logical data
-  std::int64_t stored_bytes = 0;     // in the file
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces = {};  // (offset, bytes) in the file: one, or the chunks
+  std::int64_t bytes = 0;         // of the logical data
+  std::int64_t stored_bytes = 0;  // in the file
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces =
+      {};  // (offset, bytes) in the file: one, or the chunks
   Attributes attributes = {};
 };
 
@@ -64,12 +66,15 @@ class File {
   explicit File(const std::filesystem::path& path);  // read only
   const std::filesystem::path& path() const { return path_; }
 
-  Attributes attributes(const std::string& group) const;       // numbers and arrays as text
-  std::vector<std::string> groups(const std::string& group) const;    // names of direct children, sorted
-  std::vector<std::string> datasets(const std::string& group) const;  // paths relative to `group`, all levels, sorted
+  Attributes attributes(const std::string& group) const;  // numbers and arrays as text
+  std::vector<std::string> groups(
+      const std::string& group) const;  // names of direct children, sorted
+  std::vector<std::string> datasets(
+      const std::string& group) const;  // paths relative to `group`, all levels, sorted
   bool has_group(const std::string& path) const;
   DatasetInfo info(const std::string& path) const;
-  // Dims are named d0, d1, ...; the op's import renames them. Packed formats keep their logical extent.
+  // Dims are named d0, d1, ...; the op's import renames them. Packed formats keep their logical
+  // extent.
   Tensor read(const std::string& path) const;
   std::string where(const std::string& object) const;  // "file.h5: /case/inputs/q"
 

@@ -1,9 +1,8 @@
 #include "golden/h5.hpp"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
+#include <gtest/gtest.h>
 
 #include "golden/digest.hpp"
 #include "golden/golden.hpp"
@@ -29,9 +28,19 @@ class Files : public ::testing::Test {
     writer.attribute("/c1", "source", "pkg 1.0 f");
     std::vector<double> values(2048, 0.25);
     values[0] = first;
-    writer.dataset("/c1/inputs/x", make_tensor({.name = "x", .dtype = Dtype::BF16, .dims = {{"N", 32}, {"K", 64}}}, values), contiguous);
-    writer.dataset("/c1/outputs/y", make_tensor({.name = "y", .dtype = Dtype::F64, .dims = {{"N", 32}, {"K", 64}}}, values), contiguous);
-    writer.dataset("/c1/outputs/codes", make_tensor({.name = "codes", .dtype = Dtype::E2M1, .dims = {{"N", 32}, {"K", 64}}}, values), contiguous);
+    writer.dataset(
+        "/c1/inputs/x",
+        make_tensor({.name = "x", .dtype = Dtype::BF16, .dims = {{"N", 32}, {"K", 64}}}, values),
+        contiguous);
+    writer.dataset(
+        "/c1/outputs/y",
+        make_tensor({.name = "y", .dtype = Dtype::F64, .dims = {{"N", 32}, {"K", 64}}}, values),
+        contiguous);
+    writer.dataset(
+        "/c1/outputs/codes",
+        make_tensor({.name = "codes", .dtype = Dtype::E2M1, .dims = {{"N", 32}, {"K", 64}}},
+                    values),
+        contiguous);
     writer.close();
     return path;
   }
@@ -71,7 +80,8 @@ TEST_F(Files, SameContentGivesTheSameBytes) {
 TEST_F(Files, EveryTruncationIsRefusedWithTheFilesName) {
   const fs::path path = write("a.h5");
   const auto size = fs::file_size(path);
-  for (const auto keep : {std::uintmax_t{0}, std::uintmax_t{7}, std::uintmax_t{100}, size / 2, size - 1}) {
+  for (const auto keep :
+       {std::uintmax_t{0}, std::uintmax_t{7}, std::uintmax_t{100}, size / 2, size - 1}) {
     const fs::path cut = dir_ / "cut.h5";
     fs::copy_file(path, cut, fs::copy_options::overwrite_existing);
     fs::resize_file(cut, keep);
@@ -85,14 +95,23 @@ TEST_F(Files, EveryTruncationIsRefusedWithTheFilesName) {
 
 TEST_F(Files, NotHdf5AndNoOp) {
   std::ofstream(dir_ / "text.h5") << "hello";
-  EXPECT_NE(complaint<UsageError>([&] { static_cast<void>(stored_cases(dir_ / "text.h5")); }).find("not an HDF5"), std::string::npos);
+  EXPECT_NE(complaint<UsageError>([&] {
+              static_cast<void>(stored_cases(dir_ / "text.h5"));
+            }).find("not an HDF5"),
+            std::string::npos);
   {
     h5::Writer writer(dir_ / "no_op.h5");
     writer.attribute("/g", "title", "t");
     writer.close();
   }
-  EXPECT_NE(complaint<UsageError>([&] { static_cast<void>(stored_cases(dir_ / "no_op.h5")); }).find("no group"), std::string::npos);
-  EXPECT_NE(complaint<UsageError>([&] { static_cast<void>(stored_cases(dir_ / "absent.h5")); }).find("no such file"), std::string::npos);
+  EXPECT_NE(complaint<UsageError>([&] {
+              static_cast<void>(stored_cases(dir_ / "no_op.h5"));
+            }).find("no group"),
+            std::string::npos);
+  EXPECT_NE(complaint<UsageError>([&] {
+              static_cast<void>(stored_cases(dir_ / "absent.h5"));
+            }).find("no such file"),
+            std::string::npos);
 }
 
 // A header may claim more than the file holds: nothing is allocated for it.
@@ -105,22 +124,27 @@ TEST_F(Files, ClaimsBeyondWhatIsStoredAreRefused) {
     const h5::Space space(H5Screate_simple(2, extent, nullptr));
     const h5::Plist plist(H5Pcreate(H5P_DATASET_CREATE));
     H5Pset_chunk(plist.get(), 2, chunk);
-    const h5::Dataset made(H5Dcreate2(file.get(), "x", H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
+    const h5::Dataset made(H5Dcreate2(file.get(), "x", H5T_IEEE_F64LE, space.get(), H5P_DEFAULT,
+                                      plist.get(), H5P_DEFAULT));
   }
-  EXPECT_NE(complaint<UsageError>([&] { static_cast<void>(h5::File(path).read("/x")); }).find("claims"), std::string::npos);
+  EXPECT_NE(
+      complaint<UsageError>([&] { static_cast<void>(h5::File(path).read("/x")); }).find("claims"),
+      std::string::npos);
 }
 
 TEST_F(Files, LinksOutOfTheFileAreNotFollowed) {
   const fs::path path = write("a.h5");
   {
     const h5::FileId file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-    H5Lcreate_external("/etc/passwd", "/x", file.get(), "/c1/outputs/evil", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("/etc/passwd", "/x", file.get(), "/c1/outputs/evil", H5P_DEFAULT,
+                       H5P_DEFAULT);
     H5Lcreate_soft("/c1", file.get(), "/c1/outputs/loop", H5P_DEFAULT, H5P_DEFAULT);
     H5Lcreate_hard(file.get(), "/c1", file.get(), "/c1/outputs/self", H5P_DEFAULT, H5P_DEFAULT);
   }
   const std::vector<StoredCase> cases = stored_cases(path);
   ASSERT_EQ(cases.size(), 1u);
-  for (const std::string& dataset : cases[0].paths) EXPECT_EQ(dataset.find("evil"), std::string::npos);
+  for (const std::string& dataset : cases[0].paths)
+    EXPECT_EQ(dataset.find("evil"), std::string::npos);
 }
 
 TEST_F(Files, ManifestPlacesAChange) {
@@ -149,18 +173,26 @@ TEST_F(Files, ManifestPlacesAChange) {
   EXPECT_NE(said.find("/c1/outputs/"), std::string::npos) << said;
 
   fs::resize_file(path, fs::file_size(path) - 100);
-  EXPECT_NE(complaint<GoldenError>([&] { check_integrity(path); }).find("truncated"), std::string::npos);
+  EXPECT_NE(complaint<GoldenError>([&] { check_integrity(path); }).find("truncated"),
+            std::string::npos);
   fs::remove(path);
-  EXPECT_NE(complaint<GoldenError>([&] { check_manifest(dir_); }).find("missing"), std::string::npos);
+  EXPECT_NE(complaint<GoldenError>([&] { check_manifest(dir_); }).find("missing"),
+            std::string::npos);
 }
 
 TEST_F(Files, OtherToolsReadWhatIsWritten) {
   const fs::path path = write("a.h5", 1.5, false);
-  if (std::system("h5dump --version >/dev/null 2>&1 && /usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0)
+  if (std::system(
+          "h5dump --version >/dev/null 2>&1 && /usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0)
     GTEST_SKIP() << "h5dump or h5py is not installed";
-  EXPECT_EQ(std::system(("h5dump -d /c1/outputs/y " + path.string() + " | grep -q '1.5, 0.25'").c_str()), 0);
+  EXPECT_EQ(
+      std::system(("h5dump -d /c1/outputs/y " + path.string() + " | grep -q '1.5, 0.25'").c_str()),
+      0);
   EXPECT_EQ(std::system(("/usr/bin/python3 -c \"import h5py; f = h5py.File('" + path.string() +
-                         "'); assert f['c1/outputs/y'][0, 0] == 1.5 and f['c1'].attrs['op'] in (b'some_op', 'some_op')\"").c_str()), 0);
+                         "'); assert f['c1/outputs/y'][0, 0] == 1.5 and f['c1'].attrs['op'] in "
+                         "(b'some_op', 'some_op')\"")
+                            .c_str()),
+            0);
 }
 
 TEST(Digest, KnownAnswers) {

@@ -32,11 +32,13 @@ Writer::Writer(const std::filesystem::path& path) : path_(path) {
   if (!file_) throw UsageError(path.string() + ": cannot be written");
 }
 
-void Writer::attribute(const std::string& object, const std::string& name, const std::string& value) {
+void Writer::attribute(const std::string& object, const std::string& name,
+                       const std::string& value) {
   if (object != "/" && H5Lexists(file_.get(), object.c_str(), H5P_DEFAULT) <= 0) {
     const Plist plist(H5Pcreate(H5P_LINK_CREATE));
     H5Pset_create_intermediate_group(plist.get(), 1);
-    const Group made(H5Gcreate2(file_.get(), object.c_str(), plist.get(), H5P_DEFAULT, H5P_DEFAULT));
+    const Group made(
+        H5Gcreate2(file_.get(), object.c_str(), plist.get(), H5P_DEFAULT, H5P_DEFAULT));
     if (!made) throw Failure(path_.string() + ": cannot make " + object);
   }
   const Owned<H5Oclose> opened(H5Oopen(file_.get(), object.c_str(), H5P_DEFAULT));
@@ -54,10 +56,12 @@ void Writer::dataset(const std::string& path, const Tensor& tensor, bool contigu
   std::vector<hsize_t> extents;
   for (const Dim& dim : tensor.spec.dims) extents.push_back(static_cast<hsize_t>(dim.extent));
   if (dtype == Dtype::E2M1) {
-    if (extents.empty() || extents.back() % 2 != 0) throw Failure(path + ": an odd row of packed codes");
+    if (extents.empty() || extents.back() % 2 != 0)
+      throw Failure(path + ": an odd row of packed codes");
     extents.back() /= 2;
   }
-  const std::size_t width = format(dtype).bits < 8 ? 1 : static_cast<std::size_t>(bytes_for(dtype, 1));
+  const std::size_t width =
+      format(dtype).bits < 8 ? 1 : static_cast<std::size_t>(bytes_for(dtype, 1));
   const bool small = tensor.bytes.size() < 4096;
   const Plist links(H5Pcreate(H5P_LINK_CREATE));
   H5Pset_create_intermediate_group(links.get(), 1);
@@ -69,20 +73,24 @@ void Writer::dataset(const std::string& path, const Tensor& tensor, bool contigu
     H5Pset_deflate(creation.get(), 6);
   }
   const Space space(extents.empty() ? H5Screate(H5S_SCALAR)
-                                    : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr));
+                                    : H5Screate_simple(static_cast<int>(extents.size()),
+                                                       extents.data(), nullptr));
   const hid_t type = stored_type(dtype, width);
-  const Dataset made(H5Dcreate2(file_.get(), path.c_str(), type, space.get(), links.get(), creation.get(), H5P_DEFAULT));
+  const Dataset made(H5Dcreate2(file_.get(), path.c_str(), type, space.get(), links.get(),
+                                creation.get(), H5P_DEFAULT));
   if (!made || (!tensor.bytes.empty() &&
                 H5Dwrite(made.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bytes.data()) < 0))
     throw Failure(path_.string() + ": cannot write " + path);
-  attribute(path, "dtype", std::string(format(dtype).alias.empty() ? format(dtype).name : format(dtype).alias));
+  attribute(path, "dtype",
+            std::string(format(dtype).alias.empty() ? format(dtype).name : format(dtype).alias));
   std::string axes;
   for (const Dim& dim : tensor.spec.dims) axes += (axes.empty() ? "" : ",") + dim.name;
   attribute(path, "axes", axes);
 }
 
 void Writer::close() {
-  if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw Failure(path_.string() + ": cannot be flushed");
+  if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0)
+    throw Failure(path_.string() + ": cannot be flushed");
   file_ = FileId();
 }
 

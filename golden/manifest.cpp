@@ -86,7 +86,8 @@ void compare_with(const ManifestEntry& entry, const fs::path& file) {
   const auto bytes = static_cast<std::int64_t>(mapped.bytes().size());
   if (bytes != entry.bytes)
     throw GoldenError(file.string() + ": " + std::to_string(bytes) + " bytes, not the " +
-                      std::to_string(entry.bytes) + " of the manifest (truncated or replaced at offset " +
+                      std::to_string(entry.bytes) +
+                      " of the manifest (truncated or replaced at offset " +
                       std::to_string(std::min(bytes, entry.bytes)) + ")");
   const auto block = static_cast<std::size_t>(entry.block_bytes);
   const std::vector<std::string> digests = block_digests(mapped.bytes(), block);
@@ -117,7 +118,8 @@ std::vector<ManifestEntry> read_manifest(const fs::path& golden_dir) {
     throw GoldenError((golden_dir / kManifest).string() + ": " + error.what());
   }
   for (const ManifestEntry& entry : entries)
-    if (entry.block_bytes < 4096) throw GoldenError((golden_dir / kManifest).string() + ": blocks of " + entry.file);
+    if (entry.block_bytes < 4096)
+      throw GoldenError((golden_dir / kManifest).string() + ": blocks of " + entry.file);
   return entries;
 }
 
@@ -129,12 +131,18 @@ void write_manifest(const fs::path& golden_dir) {
   std::ranges::sort(paths);
   for (const fs::path& path : paths) {
     const ManifestEntry entry = describe(golden_dir, path);
-    files.push_back({{"file", entry.file}, {"family", entry.family}, {"source", entry.source},
-                     {"sha256", entry.sha256}, {"cases", entry.cases}, {"bytes", entry.bytes},
-                     {"block_bytes", entry.block_bytes}, {"blocks", entry.blocks}});
+    files.push_back({{"file", entry.file},
+                     {"family", entry.family},
+                     {"source", entry.source},
+                     {"sha256", entry.sha256},
+                     {"cases", entry.cases},
+                     {"bytes", entry.bytes},
+                     {"block_bytes", entry.block_bytes},
+                     {"blocks", entry.blocks}});
   }
   const fs::path temporary = golden_dir / "MANIFEST.json.tmp";
-  std::ofstream(temporary) << json{{"schema", 1}, {"digest", "XXH3-64"}, {"files", files}}.dump(1) << '\n';
+  std::ofstream(temporary) << json{{"schema", 1}, {"digest", "XXH3-64"}, {"files", files}}.dump(1)
+                           << '\n';
   fs::rename(temporary, golden_dir / kManifest);
 }
 

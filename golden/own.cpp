@@ -16,7 +16,9 @@ namespace {
 std::string input_path(const std::string& name) {
   return name.starts_with("cotangents/") ? name : "inputs/" + name;
 }
-std::string result_path(const std::string& name) { return name.starts_with("grads/") ? name : "outputs/" + name; }
+std::string result_path(const std::string& name) {
+  return name.starts_with("grads/") ? name : "outputs/" + name;
+}
 
 std::string group_name(const Case& problem) {
   std::string text = problem.id();
@@ -24,8 +26,8 @@ std::string group_name(const Case& problem) {
   return text;
 }
 
-// Noise floor of one result: the largest rel L2 distance of a variant of the base from the truth. Stored for people and for
-// `golden diff`; a verdict computes its own.
+// Noise floor of one result: the largest rel L2 distance of a variant of the base from the truth.
+// Stored for people and for `golden diff`; a verdict computes its own.
 double floor_of(const Base& base, const ExpectedTensor& truth) {
   double floor = 0;
   for (std::size_t run = 0; run < base.runs.size(); ++run) {
@@ -41,7 +43,8 @@ double floor_of(const Base& base, const ExpectedTensor& truth) {
   return floor;
 }
 
-void write_tensor(h5::Writer& writer, const std::string& path, const Tensor& tensor, bool contiguous) {
+void write_tensor(h5::Writer& writer, const std::string& path, const Tensor& tensor,
+                  bool contiguous) {
   writer.dataset(path, tensor, contiguous);
   writer.attribute(path, "role", std::string(name(tensor.spec.role)));
   writer.attribute(path, "xxh3", xxh3_hex(tensor.bytes));
@@ -51,13 +54,15 @@ void write_case(h5::Writer& writer, const Case& problem, bool contiguous) {
   const OpDef& op = registry().op_or_throw(problem.op);
   const Tensors inputs = generate(problem, op, kLaunchThreads);
   const Expected expected = op.reference(problem, inputs, true);
-  const Base base = op.base ? run_base(op, problem, op.contract(problem, {}), inputs, true) : Base{};
+  const Base base =
+      op.base ? run_base(op, problem, op.contract(problem, {}), inputs, true) : Base{};
   const std::string group = "/" + group_name(problem);
   writer.attribute(group, "op", problem.op);
   writer.attribute(group, "id", problem.id());
   writer.attribute(group, "seed", std::to_string(problem.seed));
   writer.attribute(group, "fill", problem.fill);
-  for (const Tensor& input : inputs.list()) write_tensor(writer, group + "/" + input_path(input.spec.name), input, contiguous);
+  for (const Tensor& input : inputs.list())
+    write_tensor(writer, group + "/" + input_path(input.spec.name), input, contiguous);
   for (const ExpectedTensor& truth : expected.tensors) {
     const std::string path = group + "/" + result_path(truth.spec.name);
     TensorSpec spec = truth.spec;
@@ -68,7 +73,8 @@ void write_case(h5::Writer& writer, const Case& problem, bool contiguous) {
     spec.dtype = Dtype::F64;
     write_tensor(writer, path, make_tensor(spec, truth.value), contiguous);
     if (!truth.scale.empty())
-      write_tensor(writer, group + "/scale/" + result_path(truth.spec.name), make_tensor(spec, truth.scale), contiguous);
+      write_tensor(writer, group + "/scale/" + result_path(truth.spec.name),
+                   make_tensor(spec, truth.scale), contiguous);
     writer.attribute(path, "floor", shortest(floor_of(base, truth)));
   }
 }
@@ -90,13 +96,15 @@ ImportedCase import_own(const StoredCase& stored, const OpDef& op, const std::st
     }
     Tensor tensor = stored.read(path);
     if (elements(spec.dims) != tensor.elements() || spec.dtype != tensor.spec.dtype)
-      throw UsageError(stored.file + ": " + stored.name + "/" + path + " is not what the case's id says");
+      throw UsageError(stored.file + ": " + stored.name + "/" + path +
+                       " is not what the case's id says");
     tensor.spec = std::move(spec);
     imported.inputs.add(std::move(tensor));
   }
   for (const TensorSpec& spec : op.outputs(imported.problem)) {
     const std::string path = result_path(spec.name);
-    if (std::ranges::find(stored.paths, path) != stored.paths.end()) imported.results[spec.name] = path;
+    if (std::ranges::find(stored.paths, path) != stored.paths.end())
+      imported.results[spec.name] = path;
   }
   return imported;
 }

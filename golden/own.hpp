@@ -1,5 +1,6 @@
-// Our own goldens: the layout of an independent one (inputs/, cotangents/, outputs/, grads/ hold what they hold there), and
-// besides scale/<path>, the attribute `floor` of each result, digests, and the case's id, by which it is found again.
+// Our own goldens: the layout of an independent one (inputs/, cotangents/, outputs/, grads/ hold
+// what they hold there), and besides scale/<path>, the attribute `floor` of each result, digests,
+// and the case's id, by which it is found again.
 #pragma once
 
 #include <string>

@@ -1,10 +1,9 @@
-// What a file holds, as cases: a group is a case if an `op` holds for it (its own or one above) and it has inputs, outputs,
-// candidates, or the attribute `exception`.
-#include <unistd.h>
-
+// What a file holds, as cases: a group is a case if an `op` holds for it (its own or one above) and
+// it has inputs, outputs, candidates, or the attribute `exception`.
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unistd.h>
 
 #include "golden/golden.hpp"
 #include "golden/h5.hpp"
@@ -15,7 +14,8 @@ namespace {
 
 constexpr int kDeepestCase = 6;
 
-// The file last opened by this process. Reopened after a fork: two processes must not share a file position.
+// The file last opened by this process. Reopened after a fork: two processes must not share a file
+// position.
 const h5::File& opened(const std::string& path) {
   struct Slot {
     pid_t pid = 0;
@@ -39,7 +39,8 @@ bool is_case(const h5::File& file, const std::string& group, const h5::Attribute
 }
 
 StoredCase make_case(const h5::File& file, const std::string& group, h5::Attributes attributes) {
-  StoredCase stored{.file = file.path().string(), .name = group.substr(1), .attributes = std::move(attributes)};
+  StoredCase stored{
+      .file = file.path().string(), .name = group.substr(1), .attributes = std::move(attributes)};
   if (const std::size_t slash = stored.name.rfind('/'); slash != std::string::npos)
     stored.group = stored.name.substr(0, slash);
   stored.paths = file.datasets(group);
@@ -47,7 +48,8 @@ StoredCase make_case(const h5::File& file, const std::string& group, h5::Attribu
     stored.path_attributes[path] = file.attributes(group + "/" + path);
   if (file.has_group(group + "/candidates"))
     for (const std::string& label : file.groups(group + "/candidates"))
-      stored.path_attributes["candidates/" + label] = file.attributes(group + "/candidates/" + label);
+      stored.path_attributes["candidates/" + label] =
+          file.attributes(group + "/candidates/" + label);
   stored.read = [path = file.path().string(), group](const std::string& dataset) {
     Tensor tensor = opened(path).read(group + "/" + dataset);
     tensor.spec.name = dataset;
@@ -80,13 +82,15 @@ std::vector<StoredCase> stored_cases(const fs::path& path) {
   const h5::File file(path);
   std::vector<StoredCase> cases;
   walk(file, "", {}, 0, cases);
-  if (cases.empty()) throw UsageError(path.string() + ": no group with an attribute 'op' and tensors");
+  if (cases.empty())
+    throw UsageError(path.string() + ": no group with an attribute 'op' and tensors");
   return cases;
 }
 
 Family family_of(const std::vector<StoredCase>& cases) {
   const auto holds = [](const StoredCase& c, std::string_view prefix) {
-    return std::ranges::any_of(c.paths, [&](const std::string& path) { return path.starts_with(prefix); });
+    return std::ranges::any_of(c.paths,
+                               [&](const std::string& path) { return path.starts_with(prefix); });
   };
   if (std::ranges::all_of(cases, [](const StoredCase& c) {
         const auto it = c.attributes.find("family");

@@ -1,5 +1,6 @@
-// Golden files and recordings as subjects of the walk. Verify: the stored tensor is the truth and the reference the
-// candidate. Recording: the reference is the truth and the stored tensor the candidate.
+// Golden files and recordings as subjects of the walk. Verify: the stored tensor is the truth and
+// the reference the candidate. Recording: the reference is the truth and the stored tensor the
+// candidate.
 #include <algorithm>
 
 #include "golden/golden.hpp"
@@ -26,7 +27,8 @@ ImportedCase import_case(const StoredCase& stored) {
   ImportedCase imported;
   if (!def)
     imported.unsupported = "no op '" + op + "' here";
-  else if (const std::string id = attribute(stored, "id"); attribute(stored, "family") == "own" && !id.empty())
+  else if (const std::string id = attribute(stored, "id");
+           attribute(stored, "family") == "own" && !id.empty())
     imported = import_own(stored, *def, id);
   else if (!def->import)
     imported.unsupported = "op '" + op + "' reads no stored cases";
@@ -38,7 +40,8 @@ ImportedCase import_case(const StoredCase& stored) {
   return imported;
 }
 
-// Precision of the source (interface.md §5): compute_dtype, else the case's dtype, else input_dtype, else fp64.
+// Precision of the source (interface.md §5): compute_dtype, else the case's dtype, else
+// input_dtype, else fp64.
 Dtype source_precision(const StoredCase& stored) {
   for (const char* key : {"compute_dtype", "dtype", "input_dtype"})
     if (const std::string text = attribute(stored, key); !text.empty()) try {
@@ -49,9 +52,10 @@ Dtype source_precision(const StoredCase& stored) {
   return Dtype::F64;
 }
 
-// fp64 sources: |reference - stored| <= u |stored| + 512 u m, with m the magnitude companion: both sides sum the same
-// terms in different orders, each within a few n u m; 512 covers the reductions of the cases in use (n <= 130 rows of
-// K <= 128 terms) with lambda = sqrt(n) growth on both sides. fp32 sources: the op's own bound for an fp32 evaluation.
+// fp64 sources: |reference - stored| <= u |stored| + 512 u m, with m the magnitude companion: both
+// sides sum the same terms in different orders, each within a few n u m; 512 covers the reductions
+// of the cases in use (n <= 130 rows of K <= 128 terms) with lambda = sqrt(n) growth on both sides.
+// fp32 sources: the op's own bound for an fp32 evaluation.
 Bound verify_bound(const Case& problem, Dtype precision, const TensorSpec& spec) {
   if (precision == Dtype::F64)
     return {.kind = BoundKind::Estimated,
@@ -63,8 +67,8 @@ Bound verify_bound(const Case& problem, Dtype precision, const TensorSpec& spec)
   return registry().bound_of(problem, contract, spec);
 }
 
-ExpectedTensor stored_truth(const StoredCase& stored, const std::string& name, const std::string& path,
-                            const Expected& reference) {
+ExpectedTensor stored_truth(const StoredCase& stored, const std::string& name,
+                            const std::string& path, const Expected& reference) {
   Tensor tensor = stored.read(path);
   ExpectedTensor truth{.spec = std::move(tensor.spec)};
   truth.spec.name = name;
@@ -86,7 +90,8 @@ ExpectedTensor stored_truth(const StoredCase& stored, const std::string& name, c
   return truth;
 }
 
-Expected stored_expectation(const StoredCase& stored, const ImportedCase& imported, const Expected& reference) {
+Expected stored_expectation(const StoredCase& stored, const ImportedCase& imported,
+                            const Expected& reference) {
   Expected expected;
   if (stored.attributes.contains("exception")) {
     expected.refused = attribute(stored, "exception");
@@ -97,7 +102,8 @@ Expected stored_expectation(const StoredCase& stored, const ImportedCase& import
     expected.tensors.push_back(stored_truth(stored, name, path, reference));
     accounted.push_back(path);
   }
-  // What the import left out still has to be compared by somebody: nobody will, and the case says so.
+  // What the import left out still has to be compared by somebody: nobody will, and the case says
+  // so.
   for (const std::string& path : stored.paths)
     if (is_result(path) && std::ranges::find(accounted, path) == accounted.end())
       expected.tensors.push_back(stored_truth(stored, path, path, reference));
@@ -127,13 +133,15 @@ Subject unsupported_subject(const ImportedCase& imported, Check check, std::stri
   return {.problem = imported.problem,
           .check = check,
           .judge_base = false,
-          .candidates = {{.name = std::move(name), .unsupported = imported.unsupported, .stored = true}}};
+          .candidates = {
+              {.name = std::move(name), .unsupported = imported.unsupported, .stored = true}}};
 }
 
 Subject verify_subject(const StoredCase& stored, const std::string& kernel) {
   ImportedCase imported = import_case(stored);
   imported.problem.check = Check::Golden;
-  if (!imported.unsupported.empty()) return unsupported_subject(imported, Check::Golden, "reference");
+  if (!imported.unsupported.empty())
+    return unsupported_subject(imported, Check::Golden, "reference");
   const OpDef& op = registry().op_or_throw(imported.problem.op);
   const Dtype precision = source_precision(stored);
   Subject subject{.problem = imported.problem, .check = Check::Golden, .judge_base = false};
@@ -156,7 +164,8 @@ Subject verify_subject(const StoredCase& stored, const std::string& kernel) {
     const KernelDef* def = registry().kernel(kernel);
     if (!def) throw UsageError("no kernel '" + kernel + "'");
     if (def->op == imported.problem.op)
-      subject.candidates.push_back(candidate_of(*def, def->variants.front().options, imported.problem));
+      subject.candidates.push_back(
+          candidate_of(*def, def->variants.front().options, imported.problem));
   }
   return subject;
 }
@@ -164,8 +173,12 @@ Subject verify_subject(const StoredCase& stored, const std::string& kernel) {
 // One label of a recording, as if it were a case of its own.
 StoredCase candidate_view(const StoredCase& stored, const std::string& label) {
   const std::string prefix = "candidates/" + label + "/";
-  StoredCase view{.file = stored.file, .name = stored.name, .group = stored.group, .attributes = stored.attributes};
-  if (const auto it = stored.path_attributes.find("candidates/" + label); it != stored.path_attributes.end())
+  StoredCase view{.file = stored.file,
+                  .name = stored.name,
+                  .group = stored.group,
+                  .attributes = stored.attributes};
+  if (const auto it = stored.path_attributes.find("candidates/" + label);
+      it != stored.path_attributes.end())
     for (const auto& [key, value] : it->second) view.attributes[key] = value;
   for (const std::string& path : stored.paths) {
     if (path.starts_with("candidates/") && !path.starts_with(prefix)) continue;
@@ -199,7 +212,8 @@ Observed observe_stored(const OpDef& op, const StoredCase& view, const ImportedC
     Tensor tensor = view.read(path);
     const auto spec = std::ranges::find(specs, name, &TensorSpec::name);
     if (spec == specs.end() || elements(spec->dims) != tensor.elements())
-      throw UsageError(view.file + ": " + view.name + "/" + path + " does not have the shape of output '" + name + "'");
+      throw UsageError(view.file + ": " + view.name + "/" + path +
+                       " does not have the shape of output '" + name + "'");
     const Dtype dtype = tensor.spec.dtype;
     tensor.spec = *spec;
     tensor.spec.dtype = dtype;
@@ -240,13 +254,16 @@ std::vector<Subject> recording_subjects(const fs::path& file) {
       if (imported.unsupported.empty()) {
         const OpDef& op = registry().op_or_throw(imported.problem.op);
         candidate.contract = op.contract(imported.problem, view.attributes);
-        candidate.run = [&op, view, imported](const RunRequest&) { return observe_stored(op, view, imported); };
+        candidate.run = [&op, view, imported](const RunRequest&) {
+          return observe_stored(op, view, imported);
+        };
       }
       candidates.push_back(std::move(candidate));
       shared = std::move(imported);
     }
     if (candidates.empty()) continue;
-    Subject subject{.problem = shared.problem, .check = Check::Recording, .candidates = std::move(candidates)};
+    Subject subject{
+        .problem = shared.problem, .check = Check::Recording, .candidates = std::move(candidates)};
     subject.problem.check = Check::Recording;
     if (const OpDef* op = registry().op(shared.problem.op)) {
       subject.inputs = [inputs = shared.inputs] { return inputs; };

@@ -21,7 +21,8 @@ const RoundingPoint* Contract::rounding(std::string_view where) const {
 }
 
 std::string Contract::key() const {
-  std::string text = name + "|" + std::string(parity::name(accumulate)) + "|" + std::to_string(chunk);
+  std::string text =
+      name + "|" + std::string(parity::name(accumulate)) + "|" + std::to_string(chunk);
   for (const RoundingPoint& point : roundings)
     text += "|" + point.where + ":" + std::string(parity::name(point.to)) +
             std::to_string(static_cast<int>(point.mode));
@@ -29,7 +30,8 @@ std::string Contract::key() const {
 }
 
 const ExpectedTensor* Expected::find(std::string_view name) const {
-  const auto it = std::ranges::find(tensors, name, [](const ExpectedTensor& t) { return t.spec.name; });
+  const auto it =
+      std::ranges::find(tensors, name, [](const ExpectedTensor& t) { return t.spec.name; });
   return it == tensors.end() ? nullptr : &*it;
 }
 

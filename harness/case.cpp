@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, 7> kChecks = {"parity", "bitwise", "exact
 constexpr std::array<std::string_view, 3> kDirections = {"forward", "backward", "both"};
 
 template <class E, std::size_t N>
-E parse_word(const std::array<std::string_view, N>& words, std::string_view text, std::string_view what) {
+E parse_word(const std::array<std::string_view, N>& words, std::string_view text,
+             std::string_view what) {
   for (std::size_t i = 0; i < N; ++i)
     if (words[i] == text) return static_cast<E>(i);
   const std::vector<std::string> known(words.begin(), words.end());
@@ -23,17 +24,22 @@ E parse_word(const std::array<std::string_view, N>& words, std::string_view text
   std::string all;
   for (const std::string& word : known) all += (all.empty() ? "" : ", ") + word;
   throw UsageError("no " + std::string(what) + " '" + std::string(text) + "'" +
-                   (near.empty() ? "" : "; did you mean '" + near + "'?") + " (known: " + all + ")");
+                   (near.empty() ? "" : "; did you mean '" + near + "'?") + " (known: " + all +
+                   ")");
 }
 
 }  // namespace
 
 std::string_view name(Lane lane) { return kLanes.at(static_cast<std::size_t>(lane)); }
 std::string_view name(Check check) { return kChecks.at(static_cast<std::size_t>(check)); }
-std::string_view name(Direction direction) { return kDirections.at(static_cast<std::size_t>(direction)); }
+std::string_view name(Direction direction) {
+  return kDirections.at(static_cast<std::size_t>(direction));
+}
 Lane parse_lane(std::string_view text) { return parse_word<Lane>(kLanes, text, "lane"); }
 Check parse_check(std::string_view text) { return parse_word<Check>(kChecks, text, "check"); }
-Direction parse_direction(std::string_view text) { return parse_word<Direction>(kDirections, text, "direction"); }
+Direction parse_direction(std::string_view text) {
+  return parse_word<Direction>(kDirections, text, "direction");
+}
 
 Options Options::parse(std::string_view text) {
   Options options;
@@ -72,7 +78,8 @@ double Options::real(std::string_view name, double otherwise) const {
 std::string Case::id() const {
   if (!recorded.empty()) {
     std::string text = op + "/" + recorded;
-    if (!sizes.list().empty()) text += "/" + sizes.str() + "/" + std::string(parity::name(dtype)) + "/recorded";
+    if (!sizes.list().empty())
+      text += "/" + sizes.str() + "/" + std::string(parity::name(dtype)) + "/recorded";
     return text;
   }
   std::string text = op + "/" + sizes.str() + "/" + std::string(parity::name(dtype)) + "/" + fill;
@@ -107,13 +114,15 @@ ParsedId parse_id(std::string_view id) {
   }
   const std::vector<std::string> parts = split(rest, '/');
   Case& c = parsed.problem;
-  if (parts.size() >= 2 && parts[1].find(':') != std::string::npos) {  // op/<file stem>:<case>[/sizes/dtype/recorded]
+  if (parts.size() >= 2 &&
+      parts[1].find(':') != std::string::npos) {  // op/<file stem>:<case>[/sizes/dtype/recorded]
     if (parts.size() == 2 || parts.size() >= 5) {
       // The case's own name may hold '/': a quantiser's chain and its case.
       const std::size_t tail = parts.size() == 2 ? 0 : 3;
       c.op = parts[0];
       c.fill = "recorded";
-      for (std::size_t i = 1; i + tail < parts.size(); ++i) c.recorded += (i > 1 ? "/" : "") + parts[i];
+      for (std::size_t i = 1; i + tail < parts.size(); ++i)
+        c.recorded += (i > 1 ? "/" : "") + parts[i];
       if (tail > 0) {
         if (parts.back() != "recorded") throw refuse("'" + parts.back() + "' is not 'recorded'");
         c.sizes = Sizes::parse(parts[parts.size() - 3]);

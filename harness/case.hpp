@@ -1,5 +1,6 @@
 // What is run: a case and its id, and the case sets that declare cases.
-//   id   op/sizes/dtype/fill[/options]/sSEED[@kernel[options of the kernel]]      printed, accepted back, stable
+//   id   op/sizes/dtype/fill[/options]/sSEED[@kernel[options of the kernel]]      printed, accepted
+//   back, stable
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,12 @@ namespace parity {
 
 struct Rng;  // numeric/philox.hpp
 
-enum class Lane : std::uint8_t { Smoke, Full, Sweep, Long };  // Full contains Smoke; Sweep is Full with rotating seeds
+enum class Lane : std::uint8_t {
+  Smoke,
+  Full,
+  Sweep,
+  Long
+};  // Full contains Smoke; Sweep is Full with rotating seeds
 enum class Check : std::uint8_t { Parity, Bitwise, Exact, Recording, Golden, Sharded, Drift };
 enum class Direction : std::uint8_t { Forward, Backward, Both };
 std::string_view name(Lane);
@@ -26,7 +32,8 @@ Lane parse_lane(std::string_view);  // the three throw UsageError naming the nea
 Check parse_check(std::string_view);
 Direction parse_direction(std::string_view);
 
-// Options of an op ("gate=lower_bound,l2norm=1") or of a kernel ("chunk=32"): sorted by name, so that an id is unique.
+// Options of an op ("gate=lower_bound,l2norm=1") or of a kernel ("chunk=32"): sorted by name, so
+// that an id is unique.
 class Options {
  public:
   Options() = default;
@@ -48,9 +55,10 @@ class Options {
 
 struct Case;
 
-// One row (the last axis) of one tensor is drawn at a time. `rng` is keyed by (seed, tensor), so the draw of element i
-// does not depend on what was drawn before it, nor on the thread that draws it. Only integers and IEEE + - * / sqrt may
-// be used, so that the bits are the same on every machine.
+// One row (the last axis) of one tensor is drawn at a time. `rng` is keyed by (seed, tensor), so
+// the draw of element i does not depend on what was drawn before it, nor on the thread that draws
+// it. Only integers and IEEE + - * / sqrt may be used, so that the bits are the same on every
+// machine.
 struct RowDraw {
   const Case& problem;
   const TensorSpec& spec;
@@ -61,9 +69,11 @@ struct RowDraw {
 
 struct Fill {
   std::string_view name = {};
-  std::string_view what = {};                                    // why it is there: what it tells apart
-  void (*row)(const RowDraw&, std::span<double> out) = nullptr;  // rounded once to the storage format afterwards
-  bool exact = false;  // an exact probe: the answer is exact in any order, so the bound is zero (check `exact`)
+  std::string_view what = {};  // why it is there: what it tells apart
+  void (*row)(const RowDraw&,
+              std::span<double> out) = nullptr;  // rounded once to the storage format afterwards
+  bool exact = false;  // an exact probe: the answer is exact in any order, so the bound is zero
+                       // (check `exact`)
 };
 
 struct CaseSet;
@@ -78,7 +88,7 @@ struct Case {
   Check check = Check::Parity;
   Lane lane = Lane::Full;
   const CaseSet* set = nullptr;  // the set that declares it; null for an imported case
-  std::string recorded = {};     // imported: "<file stem>:<case>", printed in place of sizes ... seed
+  std::string recorded = {};  // imported: "<file stem>:<case>", printed in place of sizes ... seed
 
   std::string id() const;  // without a kernel
 };
@@ -88,15 +98,18 @@ struct ParsedId {
   std::string kernel = {};
   Options kernel_options = {};
 };
-ParsedId parse_id(std::string_view id);  // parse . print = identity; throws UsageError naming the part
+ParsedId parse_id(
+    std::string_view id);  // parse . print = identity; throws UsageError naming the part
 std::string print_id(const Case&, std::string_view kernel, const Options& kernel_options);
-bool glob_match(std::string_view pattern, std::string_view text);  // '*' crosses '/', '?' is one character
+bool glob_match(std::string_view pattern,
+                std::string_view text);  // '*' crosses '/', '?' is one character
 
 struct Bound;
 struct Contract;
 
 // Declares cases: the product of sizes, dtypes, fills, options and seeds.
-//   exempt   reason why mathematics makes this trivial candidate ("zeros", "copy", "mean", "other_seed", "history") right
+//   exempt   reason why mathematics makes this trivial candidate ("zeros", "copy", "mean",
+//   "other_seed", "history") right
 //            for this tensor of this case; empty: it must fail
 struct CaseSet {
   std::string_view op = {};
@@ -109,9 +122,11 @@ struct CaseSet {
   std::vector<Options> options = {{}};
   std::vector<std::uint64_t> seeds = {0};
   std::string_view kernels = "*";  // glob over kernels that run it
-  Bound (*bound)(const Case&, const Contract&, const TensorSpec&) = nullptr;  // null: the op's (BoundDef)
-  std::string_view (*exempt)(const Case&, std::string_view tensor, std::string_view trivial) = nullptr;
-  double zero_share = 0.30;              // expected share of exact zeros above which a case is vacuous
+  Bound (*bound)(const Case&, const Contract&,
+                 const TensorSpec&) = nullptr;  // null: the op's (BoundDef)
+  std::string_view (*exempt)(const Case&, std::string_view tensor,
+                             std::string_view trivial) = nullptr;
+  double zero_share = 0.30;  // expected share of exact zeros above which a case is vacuous
   std::string_view zero_share_why = {};  // required where zero_share differs from 0.30
 };
 

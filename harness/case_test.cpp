@@ -45,7 +45,8 @@ TEST(Id, SaysWhatIsWrong) {
   EXPECT_NE(complaint("kda/T4/bf16/normal/gate/s0").find("name=value"), std::string::npos);
   EXPECT_NE(complaint("kda/T4/bf16/normal/s0@k[chunk=3").find("']'"), std::string::npos);
   EXPECT_NE(complaint("kda/T-4/bf16/normal/s0").find("T-4"), std::string::npos);
-  EXPECT_NE(complaint("kda/T99999999999999999999/bf16/normal/s0").find("integer"), std::string::npos);
+  EXPECT_NE(complaint("kda/T99999999999999999999/bf16/normal/s0").find("integer"),
+            std::string::npos);
   EXPECT_NE(complaint("").find("parts"), std::string::npos);
 }
 

@@ -116,16 +116,17 @@ void compare_bits(const Comparison& c, TensorRecord& r) {
                                     : View::Exact)),
        .value = static_cast<double>(r.mismatches),
        .limit = 0,
-       .detail = r.mismatches > 0 ? describe(tally, want.spec.role) + ", first at " +
-                                        [&] {
-                                          for (std::int64_t i = 0; i < r.elements; ++i)
-                                            if (!ignored(static_cast<std::size_t>(i)) &&
-                                                !equal(load_code(dtype, want.bits.data(), i),
-                                                       load_code(dtype, c.observed.bytes.data(), i)))
-                                              return letters(want.spec.dims, i);
-                                          return std::string();
-                                        }()
-                                  : std::string()});
+       .detail = r.mismatches > 0
+                     ? describe(tally, want.spec.role) + ", first at " +
+                           [&] {
+                             for (std::int64_t i = 0; i < r.elements; ++i)
+                               if (!ignored(static_cast<std::size_t>(i)) &&
+                                   !equal(load_code(dtype, want.bits.data(), i),
+                                          load_code(dtype, c.observed.bytes.data(), i)))
+                                 return letters(want.spec.dims, i);
+                             return std::string();
+                           }()
+                     : std::string()});
 }
 
 }  // namespace parity

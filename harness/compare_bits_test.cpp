@@ -1,8 +1,7 @@
 // Codes, scales and ids: bits, with a mask, classified.
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "harness/walk.hpp"
 

@@ -1,4 +1,5 @@
-// What a run's record says of where and how it ran: host, compiler, flags, commit, devices, libraries.
+// What a run's record says of where and how it ran: host, compiler, flags, commit, devices,
+// libraries.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace parity {
 
-// `command` is printed as typed; the time is UTC, "2026-01-31T12:34:56Z". Devices are asked in a child process.
+// `command` is printed as typed; the time is UTC, "2026-01-31T12:34:56Z". Devices are asked in a
+// child process.
 RunRecord describe_run(const std::string& command, Lane lane, std::optional<std::uint64_t> seed);
 
 // "2026-01-31", UTC.

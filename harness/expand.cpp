@@ -32,7 +32,8 @@ void expand_set(const Registry& registry, const CaseSet& set, std::uint64_t seed
                    .lane = set.lane,
                    .set = &set};
             if (refused(registry, c)) continue;
-            // A set of a lower lane keeps the case; the same case may be declared for another check.
+            // A set of a lower lane keeps the case; the same case may be declared for another
+            // check.
             cases.emplace(std::string(name(c.check)) + " " + c.id(), std::move(c));
           }
 }

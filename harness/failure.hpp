@@ -1,5 +1,5 @@
-// A broken harness or unusable input, as opposed to a wrong number (data) or a case that cannot run (data). Caught in
-// run_case (-> Status::Error) and in main (-> exit 2) only.
+// A broken harness or unusable input, as opposed to a wrong number (data) or a case that cannot run
+// (data). Caught in run_case (-> Status::Error) and in main (-> exit 2) only.
 #pragma once
 
 #include <source_location>
@@ -17,7 +17,8 @@ class Failure : public std::runtime_error {
   unsigned line;
 };
 
-// Wrong use from outside: unknown flag, unreadable id, absent file. Exit 2, and no source line is shown.
+// Wrong use from outside: unknown flag, unreadable id, absent file. Exit 2, and no source line is
+// shown.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,5 @@
-// Bits enter the world here, once: each value is drawn as a double and rounded once to the storage format.
+// Bits enter the world here, once: each value is drawn as a double and rounded once to the storage
+// format.
 #include <algorithm>
 #include <thread>
 
@@ -16,12 +17,13 @@ const Fill& fill_of(const Case& problem) {
   throw Failure("case '" + problem.id() + "' has no fill '" + problem.fill + "'");
 }
 
-void draw_rows(const Case& problem, const Fill& fill, std::uint64_t number, Tensor& tensor, std::int64_t begin,
-               std::int64_t end, std::int64_t length) {
+void draw_rows(const Case& problem, const Fill& fill, std::uint64_t number, Tensor& tensor,
+               std::int64_t begin, std::int64_t end, std::int64_t length) {
   const Rng rng(problem.seed, number);
   std::vector<double> row(static_cast<std::size_t>(length));
   for (std::int64_t r = begin; r < end; ++r) {
-    fill.row({.problem = problem, .spec = tensor.spec, .row = r, .first = r * length, .rng = rng}, row);
+    fill.row({.problem = problem, .spec = tensor.spec, .row = r, .first = r * length, .rng = rng},
+             row);
     narrow(tensor.spec.dtype, row, r * length, tensor.bytes.data());
   }
 }
@@ -44,11 +46,13 @@ Tensors generate(const Case& problem, const OpDef& op, int threads) {
     // Two rows of packed codes may share a byte: such rows are drawn by one thread.
     const bool shared_bytes = format(tensor.spec.dtype).bits < 8 && length % 2 != 0;
     const std::int64_t workers =
-        shared_bytes ? 1 : std::clamp<std::int64_t>(tensor.elements() / 65536, 1, std::max(threads, 1));
+        shared_bytes ? 1
+                     : std::clamp<std::int64_t>(tensor.elements() / 65536, 1, std::max(threads, 1));
     std::vector<std::jthread> pool;
     for (std::int64_t w = 1; w < workers; ++w)
       pool.emplace_back([&, w] {
-        draw_rows(problem, fill, number, tensor, rows * w / workers, rows * (w + 1) / workers, length);
+        draw_rows(problem, fill, number, tensor, rows * w / workers, rows * (w + 1) / workers,
+                  length);
       });
     draw_rows(problem, fill, number, tensor, 0, rows / workers, length);
     pool.clear();  // joins

@@ -1,6 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <gtest/gtest.h>
 
 #include "harness/numeric/philox.hpp"
 #include "harness/walk.hpp"
@@ -24,7 +23,12 @@ const CaseSet kSet{.op = "generate_test",
                    .fills = {{.name = "normal", .row = normal_row}}};
 
 Case case_of(std::int64_t n, std::int64_t k, Dtype dtype) {
-  return {.op = "generate_test", .sizes = {{"N", n}, {"K", k}}, .dtype = dtype, .fill = "normal", .seed = 5, .set = &kSet};
+  return {.op = "generate_test",
+          .sizes = {{"N", n}, {"K", k}},
+          .dtype = dtype,
+          .fill = "normal",
+          .seed = 5,
+          .set = &kSet};
 }
 
 bool same_bits(const Tensors& a, const Tensors& b) {
@@ -36,7 +40,8 @@ TEST(Generate, BitsDoNotDependOnTheThreadCount) {
   for (const std::int64_t k : {7, 64, 1001}) {
     const Case problem = case_of(701, k, Dtype::BF16);
     const Tensors one = generate(problem, op, 1);
-    for (const int threads : {2, 3, 8}) EXPECT_TRUE(same_bits(one, generate(problem, op, threads))) << k << ' ' << threads;
+    for (const int threads : {2, 3, 8})
+      EXPECT_TRUE(same_bits(one, generate(problem, op, threads))) << k << ' ' << threads;
   }
 }
 
@@ -59,7 +64,8 @@ TEST(Generate, KnownBits) {
   const Tensors tensors = generate(case_of(3, 16, Dtype::F32), op, 1);
   std::uint64_t hash = 1469598103934665603ull;
   for (const Tensor& tensor : tensors.list())
-    for (const std::byte byte : tensor.bytes) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 1099511628211ull;
+    for (const std::byte byte : tensor.bytes)
+      hash = (hash ^ static_cast<std::uint64_t>(byte)) * 1099511628211ull;
   EXPECT_EQ(hash, 18322412265841698925ull);
 }
 
@@ -68,7 +74,8 @@ TEST(Generate, RoundsOnceToTheStorageFormat) {
   const Tensors tensors = generate(case_of(5, 33, Dtype::BF16), op, 2);
   const Rng rng(5, 0);
   const std::vector<double> values = tensors.at("a").widened();
-  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], round_to(Dtype::BF16, rng.normal(i)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], round_to(Dtype::BF16, rng.normal(i)));
 }
 
 }  // namespace

@@ -44,14 +44,18 @@ std::string accounting_failure(const Accounting& a) {
 // Why the case shows nothing; empty where it shows something.
 std::string unproven_reason(const CaseRecord& record) {
   if (record.tensors.empty()) return "nothing was compared";
-  // A tensor that the definition leaves open altogether (codes under NaN scales) neither proves nor hinders.
+  // A tensor that the definition leaves open altogether (codes under NaN scales) neither proves nor
+  // hinders.
   const bool proved = std::ranges::any_of(
       record.tensors, [](const TensorRecord& t) { return t.status == name(Status::Pass); });
-  const auto all_open = [&](const TensorRecord& t) { return proved && t.elements > 0 && t.open == t.elements; };
+  const auto all_open = [&](const TensorRecord& t) {
+    return proved && t.elements > 0 && t.open == t.elements;
+  };
   for (const TensorRecord& tensor : record.tensors)
     if (!tensor.unproven.empty() && !all_open(tensor)) return tensor.name + ": " + tensor.unproven;
   for (const TensorRecord& tensor : record.tensors)
-    if (tensor.status != name(Status::Pass) && !all_open(tensor)) return tensor.name + ": nothing of it was judged";
+    if (tensor.status != name(Status::Pass) && !all_open(tensor))
+      return tensor.name + ": nothing of it was judged";
   const Accounting& a = record.accounting;
   if (!(a.compared >= a.produced))
     return fmt::format("{} of {} bytes were not compared", a.produced - a.compared, a.produced);

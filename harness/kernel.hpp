@@ -1,9 +1,12 @@
-// All that a kernel file includes, .cpp or .cu (std only): what a kernel is, how it is called, how it registers.
+// All that a kernel file includes, .cpp or .cu (std only): what a kernel is, how it is called, how
+// it registers.
 //
-//   const Register kernel{KernelDef{.op = "softmax", .name = "softmax.online_f32", .forward = forward}};
+//   const Register kernel{KernelDef{.op = "softmax", .name = "softmax.online_f32", .forward =
+//   forward}};
 //
-// A kernel is launched in a child process. Its outputs, saved tensors and workspace arrive poisoned (NaN patterns) with
-// canaries on both sides; inputs are digested before and after, saved tensors between forward and backward.
+// A kernel is launched in a child process. Its outputs, saved tensors and workspace arrive poisoned
+// (NaN patterns) with canaries on both sides; inputs are digested before and after, saved tensors
+// between forward and backward.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +31,11 @@ struct TensorView {
 
 struct Launch {
   const Case& problem;
-  const Options& options;                       // the kernel's own ("chunk")
-  std::span<const TensorView> inputs = {};      // with the cotangents, in the backward
-  std::span<const TensorView> outputs = {};     // those of the direction: outputs and states, or gradients
-  std::span<const TensorView> saved = {};       // written by forward, read by backward
+  const Options& options;                   // the kernel's own ("chunk")
+  std::span<const TensorView> inputs = {};  // with the cotangents, in the backward
+  std::span<const TensorView> outputs =
+      {};  // those of the direction: outputs and states, or gradients
+  std::span<const TensorView> saved = {};  // written by forward, read by backward
   std::span<std::byte> workspace = {};
   int threads = 1;
   std::string_view fault = {};  // the fault switched on; empty: none. Read in outer loops only
@@ -61,9 +65,10 @@ struct Launch {
 
 // A defect that can be switched on, of the catalogue or of our own.
 struct FaultDef {
-  std::string_view id = {};        // catalogue id ("F-12"; where two exist the A- id), or "P-..." for our own
-  std::string_view alias = {};     // its other catalogue id
-  std::string_view what = {};      // one sentence
+  std::string_view id =
+      {};  // catalogue id ("F-12"; where two exist the A- id), or "P-..." for our own
+  std::string_view alias = {};        // its other catalogue id
+  std::string_view what = {};         // one sentence
   std::string_view unsupported = {};  // why it cannot be shown here; empty: it can
 };
 
@@ -74,13 +79,15 @@ struct Variant {
 
 struct KernelDef {
   std::string_view op = {};
-  std::string_view name = {};   // "<op>.<variant>"
-  std::string_view what = {};   // accumulation, order of reduction, alignment, tails
-  std::string_view needs = {};  // "", "avx2", "avx512", "sm_90", "sm_100"
+  std::string_view name = {};         // "<op>.<variant>"
+  std::string_view what = {};         // accumulation, order of reduction, alignment, tails
+  std::string_view needs = {};        // "", "avx2", "avx512", "sm_90", "sm_100"
   std::string_view environment = {};  // "", or "torch": runs in the worker that has loaded LibTorch
   Contract contract = {};
-  std::vector<Variant> variants = {{}};  // the first is the default and runs in every lane of a case
-  // Why it does not take this case; "" = it does. Dtypes outside the contract are refused before this is asked.
+  std::vector<Variant> variants = {
+      {}};  // the first is the default and runs in every lane of a case
+  // Why it does not take this case; "" = it does. Dtypes outside the contract are refused before
+  // this is asked.
   std::string (*refuses)(const Case&, const Options&) = nullptr;
   std::vector<TensorSpec> (*saved)(const Case&, const Options&) = nullptr;
   std::size_t (*workspace)(const Case&, const Options&, Direction) = nullptr;  // bytes
@@ -94,7 +101,8 @@ struct OpDef;
 struct ChainDef;
 struct Waiver;
 
-// Adds one definition to the registry of the hub. An object at namespace scope, the last lines of its file.
+// Adds one definition to the registry of the hub. An object at namespace scope, the last lines of
+// its file.
 class Register {
  public:
   explicit Register(KernelDef);

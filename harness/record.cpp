@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kStatuses = {"pass",        "fail",  "unproven",
                                                        "unsupported", "error", "waived"};
-constexpr std::array<std::string_view, 12> kViews = {"accounting", "finiteness", "exact", "discrete",
-                                                     "determinism", "bound",     "grid",  "bias",
-                                                     "slice",       "floor",     "ratio", ""};
+constexpr std::array<std::string_view, 12> kViews = {
+    "accounting", "finiteness", "exact", "discrete", "determinism", "bound",
+    "grid",       "bias",       "slice", "floor",    "ratio",       ""};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// What is kept of a case and of a run. One visitor (fields) names every field once: the pipe between processes, the JSON
-// writer and the JSON reader all use it, so that a new field is one line.
+// What is kept of a case and of a run. One visitor (fields) names every field once: the pipe
+// between processes, the JSON writer and the JSON reader all use it, so that a new field is one
+// line.
 #pragma once
 
 #include <array>
@@ -20,7 +21,18 @@ Status parse_status(std::string_view);
 
 // Ordered by severity: the first violated one is `view` of a record.
 enum class View : std::uint8_t {
-  Accounting, Finiteness, Exact, Discrete, Determinism, Bound, Grid, Bias, Slice, Floor, Ratio, None
+  Accounting,
+  Finiteness,
+  Exact,
+  Discrete,
+  Determinism,
+  Bound,
+  Grid,
+  Bias,
+  Slice,
+  Floor,
+  Ratio,
+  None
 };
 std::string_view name(View);
 View parse_view(std::string_view);
@@ -44,16 +56,16 @@ struct WorstPoint {
 
 // Shares of the error by slice along one axis, for pattern sentences and heatmaps.
 struct AxisProfile {
-  std::string axis = {};                 // "t", "h", "t%16"
-  std::vector<double> bound_used = {};   // max of e / allowed per index (binned to at most 256 bins)
-  std::vector<double> rms = {};          // rms error per index, in units of the base's rms error
+  std::string axis = {};                // "t", "h", "t%16"
+  std::vector<double> bound_used = {};  // max of e / allowed per index (binned to at most 256 bins)
+  std::vector<double> rms = {};         // rms error per index, in units of the base's rms error
   double chi_square = 0, chi_limit = 0;  // structure: reported, gates only where a case set asks
 };
 
 struct Heatmap {
   std::string rows = {}, cols = {};  // letters, e.g. "t" and "h"
   std::int64_t height = 0, width = 0;
-  std::vector<double> cells = {};    // max bound_used, row-major, at most 64 x 64 bins
+  std::vector<double> cells = {};  // max bound_used, row-major, at most 64 x 64 bins
 };
 
 // Error against magnitude, binned: cell (log2 |truth|, log2 error), with the bound of the bin.
@@ -66,10 +78,12 @@ struct TensorRecord {
   std::vector<std::int64_t> shape = {};
   std::vector<std::string> axes = {};
   std::int64_t elements = 0;
-  double max_abs = 0, max_rel = 0, rel_l2 = 0, cosine = 0, max_ulp = 0, mean_ulp = 0, norm_ratio = 0, truth_rms = 0;
+  double max_abs = 0, max_rel = 0, rel_l2 = 0, cosine = 0, max_ulp = 0, mean_ulp = 0,
+         norm_ratio = 0, truth_rms = 0;
   std::int64_t mismatches = 0;  // elements over their bound
   std::int64_t open = 0;        // elements that the definition leaves open: not compared
-  std::int64_t differing = 0;   // elements whose bits differ from the truth rounded to the storage format
+  std::int64_t differing =
+      0;  // elements whose bits differ from the truth rounded to the storage format
   double offset_z = 0, gain = 0, gain_base = 0, gain_z = 0;
   std::string grid_format = {};
   double grid_share = 0;
@@ -77,18 +91,20 @@ struct TensorRecord {
   double bound_used = 0, base_bound_used = 0;  // max r of the candidate and of the base
   double rel_l2_base = 0, floor = 0;           // rel L2 of the base, and its noise floor
   std::string bound_kind = {}, bound_why = {};
-  double bound_that_would_pass = 0;  // factor on the bound
-  double detectable = 0;             // smallest relative change that would have failed
+  double bound_that_would_pass = 0;              // factor on the bound
+  double detectable = 0;                         // smallest relative change that would have failed
   std::map<std::string, double> quantiles = {};  // p50, p90, p99, p999 of bound_used
   std::optional<WorstPoint> worst = {};
   std::vector<WorstPoint> worst_points = {};  // the ten worst, of a failing tensor
   std::string pattern = {};                   // a sentence, or empty
   std::vector<ViewResult> views = {};
-  std::vector<std::int64_t> ulp_histogram = {}, ulp_histogram_base = {};  // log2 ulp, both signs, centre = equal
+  std::vector<std::int64_t> ulp_histogram = {},
+                            ulp_histogram_base = {};  // log2 ulp, both signs, centre = equal
   std::vector<AxisProfile> profiles = {};
   std::vector<Heatmap> heatmaps = {};
   std::optional<Scatter> scatter = {};
-  std::string unproven = {};  // why this tensor shows nothing: bound refuted, void, larger than the output; else empty
+  std::string unproven =
+      {};  // why this tensor shows nothing: bound refuted, void, larger than the output; else empty
   std::string status = {}, view = {};
 };
 
@@ -125,12 +141,14 @@ struct CaseRecord {
 
 struct MutantRecord {
   std::string kind = "mutant";
-  std::string id = {}, op = {}, fault = {}, alias = {}, what = {}, status = {}, case_id = {}, view = {}, reason = {};
+  std::string id = {}, op = {}, fault = {}, alias = {}, what = {}, status = {}, case_id = {},
+              view = {}, reason = {};
   double margin = 0;  // observed metric over its limit
 };
 
 struct Counts {
-  std::int64_t pass = 0, fail = 0, unproven = 0, unsupported = 0, error = 0, waived = 0, expected_fail = 0;
+  std::int64_t pass = 0, fail = 0, unproven = 0, unsupported = 0, error = 0, waived = 0,
+               expected_fail = 0;
 };
 
 struct MutationSummary {
@@ -141,11 +159,13 @@ struct RunRecord {
   int schema = 1;
   std::string kind = "run";
   std::string started = {}, command = {}, commit = {}, lane = {};
-  std::map<std::string, std::string> host = {}, device = {}, compiler = {}, flags = {}, libraries = {};
+  std::map<std::string, std::string> host = {}, device = {}, compiler = {}, flags = {},
+                                     libraries = {};
   std::optional<std::uint64_t> seed = {};
 };
 
-// Exit code by the rules of tolerance.md §7: of several, 2 before 5 before 1 before 3 before 4 before 0.
+// Exit code by the rules of tolerance.md §7: of several, 2 before 5 before 1 before 3 before 4
+// before 0.
 int worse_exit(int a, int b);
 
 }  // namespace parity

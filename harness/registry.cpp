@@ -11,7 +11,8 @@ namespace {
 
 struct Store {
   std::unique_ptr<Registry> current = std::make_unique<Registry>();
-  // What was handed out before a library registered more stays where it is: cases and candidates point into it.
+  // What was handed out before a library registered more stays where it is: cases and candidates
+  // point into it.
   std::vector<std::unique_ptr<Registry>> retired = {};
   bool sorted = false;
 };
@@ -48,7 +49,8 @@ const Registry& registry() {
     Registry& r = *s.current;
     std::ranges::sort(r.ops, {}, &OpDef::name);
     std::ranges::sort(r.kernels, {}, &KernelDef::name);
-    // Sets have no name: first by op, then by what they say; equal ones are a finding of `parity check`.
+    // Sets have no name: first by op, then by what they say; equal ones are a finding of `parity
+    // check`.
     std::ranges::sort(r.case_sets, {}, [](const CaseSet& c) { return std::pair(c.op, c.what); });
     std::ranges::sort(r.bounds, {}, &BoundDef::op);
     std::ranges::sort(r.chains, {}, &ChainDef::name);
@@ -77,11 +79,13 @@ const OpDef& Registry::op_or_throw(std::string_view name) const {
   std::vector<std::string> known;
   for (const OpDef& def : ops) known.emplace_back(def.name);
   const std::string near = nearest(name, known);
-  throw UsageError("no op '" + std::string(name) + "'" +
-                   (near.empty() ? "; `parity list` shows what there is" : "; did you mean '" + near + "'?"));
+  throw UsageError(
+      "no op '" + std::string(name) + "'" +
+      (near.empty() ? "; `parity list` shows what there is" : "; did you mean '" + near + "'?"));
 }
 
-Bound Registry::bound_of(const Case& problem, const Contract& contract, const TensorSpec& spec) const {
+Bound Registry::bound_of(const Case& problem, const Contract& contract,
+                         const TensorSpec& spec) const {
   if (problem.set && problem.set->bound) return problem.set->bound(problem, contract, spec);
   const auto it = std::ranges::find(bounds, problem.op, &BoundDef::op);
   if (it == bounds.end()) throw Failure("op '" + problem.op + "' has no bound");

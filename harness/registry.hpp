@@ -1,4 +1,5 @@
-// Everything that registered itself, sorted by name before anyone reads it, so that link order never shows.
+// Everything that registered itself, sorted by name before anyone reads it, so that link order
+// never shows.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,8 @@
 namespace parity {
 
 // One evaluation of an op at a contract.
-//   variation  0: the base itself. 1..K: harmless variants (another order of reduction, another block, stochastic rounding
+//   variation  0: the base itself. 1..K: harmless variants (another order of reduction, another
+//   block, stochastic rounding
 //              at the declared points), each drawn from `seed`
 //   fault      a fault of OpDef::faults switched on (a mutant of the reference), else empty
 struct BaseRequest {
@@ -26,8 +28,9 @@ struct BaseRequest {
   bool gradients = true;
 };
 
-// A case as a file from elsewhere holds it: attributes (the case's own over those of the groups above) as text, and
-// datasets by path below the case: "inputs/q", "outputs/o", "grads/q", "cotangents/o", "candidates/<label>/outputs/o".
+// A case as a file from elsewhere holds it: attributes (the case's own over those of the groups
+// above) as text, and datasets by path below the case: "inputs/q", "outputs/o", "grads/q",
+// "cotangents/o", "candidates/<label>/outputs/o".
 struct StoredCase {
   std::string file = {};
   std::string name = {};
@@ -38,23 +41,26 @@ struct StoredCase {
   std::function<Tensor(const std::string& path)> read = {};
 };
 
-// The same case in the op's own terms. `results` are renamed to the op's outputs; everything else is in `unmapped`.
+// The same case in the op's own terms. `results` are renamed to the op's outputs; everything else
+// is in `unmapped`.
 struct ImportedCase {
   Case problem = {};
   Tensors inputs = {};
-  std::map<std::string, std::string> results = {};  // output name -> path below the case (or below a candidate)
-  std::string unsupported = {};                     // an option that the reference does not know
+  std::map<std::string, std::string> results =
+      {};                        // output name -> path below the case (or below a candidate)
+  std::string unsupported = {};  // an option that the reference does not know
 };
 
-// How the outputs of two launches must relate bit for bit, in the terms of one op ("split": [0,T1) then [T1,T) with the
-// carried state is one run).
+// How the outputs of two launches must relate bit for bit, in the terms of one op ("split": [0,T1)
+// then [T1,T) with the carried state is one run).
 struct BitDifference {
   std::string tensor = {};
   std::int64_t differing = 0;
   std::int64_t first = -1;
   std::string detail = {};
 };
-using RunKernel = std::function<Tensors(const Case&, const Tensors& inputs, const Options& kernel_options, int threads)>;
+using RunKernel = std::function<Tensors(const Case&, const Tensors& inputs,
+                                        const Options& kernel_options, int threads)>;
 struct Invariant {
   std::string_view name = {};  // a word that contracts claim: "batch", "split", "chunk", "causal"
   std::string_view what = {};
@@ -71,18 +77,24 @@ struct OpDef {
   OpKind kind = OpKind::Op;
   std::vector<Direction> directions = {Direction::Forward};
   std::vector<std::string_view> sources = {};  // where the formula comes from
-  std::vector<TensorSpec> (*inputs)(const Case&) = nullptr;   // cotangents last, where the case has a backward
+  std::vector<TensorSpec> (*inputs)(const Case&) =
+      nullptr;  // cotangents last, where the case has a backward
   std::vector<TensorSpec> (*outputs)(const Case&) = nullptr;  // outputs, states, then gradients
-  // Fills a tensor that follows from the sizes (cu_seqlens of a packed batch) and says whether it did.
+  // Fills a tensor that follows from the sizes (cu_seqlens of a packed batch) and says whether it
+  // did.
   bool (*derive)(const Case&, Tensor&) = nullptr;
-  std::string (*refuses)(const Case&) = nullptr;              // why the op has no such case; "" = it has
-  // Truth and magnitude companion in fp64 on the exact stored values; gradients only where asked for.
+  std::string (*refuses)(const Case&) = nullptr;  // why the op has no such case; "" = it has
+  // Truth and magnitude companion in fp64 on the exact stored values; gradients only where asked
+  // for.
   Expected (*reference)(const Case&, const Tensors& inputs, bool gradients) = nullptr;
   Evaluation (*base)(const BaseRequest&) = nullptr;
-  Contract (*contract)(const Case&, const std::map<std::string, std::string>& attributes) = nullptr;  // of a recording
+  Contract (*contract)(const Case&, const std::map<std::string, std::string>& attributes) =
+      nullptr;  // of a recording
   ImportedCase (*import)(const StoredCase&) = nullptr;
-  // Wrong answers that a loose bound would accept, beyond zeros, copies, means and other seeds: by output name.
-  std::vector<std::pair<std::string, Evaluation>> (*trivial)(const Case&, const Tensors& inputs) = nullptr;
+  // Wrong answers that a loose bound would accept, beyond zeros, copies, means and other seeds: by
+  // output name.
+  std::vector<std::pair<std::string, Evaluation>> (*trivial)(const Case&,
+                                                             const Tensors& inputs) = nullptr;
   std::vector<FaultDef> faults = {};  // of the base: each becomes the mutant <op>.base!<id>
   std::vector<Invariant> invariants = {};
   std::source_location where = std::source_location::current();
@@ -117,11 +129,12 @@ class Registry {
   std::vector<ChainDef> chains = {};
   std::vector<Waiver> waivers = {};
 
-  const OpDef* op(std::string_view name) const;          // null if unknown
+  const OpDef* op(std::string_view name) const;           // null if unknown
   const OpDef& op_or_throw(std::string_view name) const;  // UsageError with the nearest spelling
   const KernelDef* kernel(std::string_view name) const;
   const ChainDef* chain(std::string_view name) const;
-  Bound bound_of(const Case&, const Contract&, const TensorSpec&) const;  // the set's, else the op's
+  Bound bound_of(const Case&, const Contract&,
+                 const TensorSpec&) const;  // the set's, else the op's
 };
 
 const Registry& registry();  // sorts on first use after a registration; not thread safe before that

@@ -41,8 +41,10 @@ Sizes Sizes::parse(std::string_view text) {
   for (const std::string& part : split(text, ',')) {
     const std::size_t digits = part.find_first_of("0123456789");
     const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-    if (digits == 0 || digits == std::string::npos || !std::ranges::all_of(part.substr(0, digits), is_letter))
-      throw UsageError("sizes: '" + part + "' is not a name and an extent, as in 'T128' or 'T3+0+5'");
+    if (digits == 0 || digits == std::string::npos ||
+        !std::ranges::all_of(part.substr(0, digits), is_letter))
+      throw UsageError("sizes: '" + part +
+                       "' is not a name and an extent, as in 'T128' or 'T3+0+5'");
     Size size{.name = part.substr(0, digits)};
     std::string_view lengths = std::string_view(part).substr(digits);
     const bool packed = lengths.find('+') != std::string_view::npos;

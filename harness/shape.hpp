@@ -1,10 +1,11 @@
 // Extents by name.
-//   Sizes   what an id prints: "B2,T3+0+1021,HV8"; a size written with '+' is a packed batch of sequences
-//   Dim     one axis of one tensor: its letter and its extent
+//   Sizes   what an id prints: "B2,T3+0+1021,HV8"; a size written with '+' is a packed batch of
+//   sequences Dim     one axis of one tensor: its letter and its extent
 //
-// Letters: B batch, T query positions, S key positions, H query (or key) heads, HV value heads, G kv heads, D head dim or
-// model width, K key dim, V value dim or vocabulary, C channels, F feed-forward, E experts, L layers, N rows or sequences,
-// W taps of a convolution, R ranks; M N K for a GEMM.
+// Letters: B batch, T query positions, S key positions, H query (or key) heads, HV value heads, G
+// kv heads, D head dim or model width, K key dim, V value dim or vocabulary, C channels, F
+// feed-forward, E experts, L layers, N rows or sequences, W taps of a convolution, R ranks; M N K
+// for a GEMM.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ std::vector<std::int64_t> coordinates(const std::vector<Dim>& dims, std::int64_t
 
 struct Size {
   std::string name = {};
-  std::int64_t extent = 0;              // the sum of parts
+  std::int64_t extent = 0;               // the sum of parts
   std::vector<std::int64_t> parts = {};  // lengths of packed sequences; empty: not packed
   bool operator==(const Size&) const = default;
 };

@@ -1,4 +1,5 @@
-// A named tensor: bytes in its storage format, row-major and dense. Values are widened on read, never kept as doubles.
+// A named tensor: bytes in its storage format, row-major and dense. Values are widened on read,
+// never kept as doubles.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@ std::string_view name(Role);
 Role parse_role(std::string_view);
 
 // What a tensor of a case looks like, before it has any bytes.
-//   name       golden paths without "inputs/" and "outputs/": "q", "o", "cotangents/o", "grads/q", "grads/params/<state-dict name>"
-//   row        trailing axes that form one row: the unit over which a spread is pooled (1: the last axis)
+//   name       golden paths without "inputs/" and "outputs/": "q", "o", "cotangents/o", "grads/q",
+//   "grads/params/<state-dict name>" row        trailing axes that form one row: the unit over
+//   which a spread is pooled (1: the last axis)
 struct TensorSpec {
   std::string name = {};
   Role role = Role::Input;
@@ -45,8 +47,9 @@ struct Tensor {
   std::vector<double> widened() const;  // exact, any format up to f64 (i64 beyond 2^53 excepted)
 };
 
-Tensor make_tensor(TensorSpec spec);                                     // zero bytes
-Tensor make_tensor(TensorSpec spec, std::span<const double> values);     // rounded to nearest even, once
+Tensor make_tensor(TensorSpec spec);  // zero bytes
+Tensor make_tensor(TensorSpec spec,
+                   std::span<const double> values);  // rounded to nearest even, once
 
 // Ordered, looked up by name.
 class Tensors {

@@ -1,5 +1,6 @@
-// gated_rms_norm.rows: f32 throughout, one rounding at the end. The weight gradient is summed in 16 slots of rows, whose
-// partial sums are then added in order: the same bits for any number of threads. Workspace of the backward: 16 V floats.
+// gated_rms_norm.rows: f32 throughout, one rounding at the end. The weight gradient is summed in 16
+// slots of rows, whose partial sums are then added in order: the same bits for any number of
+// threads. Workspace of the backward: 16 V floats.
 #include "kernels/unit/rows.hpp"
 
 namespace parity::unit_kernel {
@@ -32,7 +33,8 @@ void forward_rows(const Launch& launch, const Rows& r) {
   const float* weight_V = launch.in<float>("weight");
   T* y = launch.out<T>("y");
   for_slots(launch.threads, kSlots, [&](std::int64_t slot) {
-    for (std::int64_t row = slot_edge(slot, kSlots, r.R); row < slot_edge(slot + 1, kSlots, r.R); ++row) {
+    for (std::int64_t row = slot_edge(slot, kSlots, r.R); row < slot_edge(slot + 1, kSlots, r.R);
+         ++row) {
       const float rstd = reciprocal_rms(r, x + row * r.V);
       for (std::int64_t v = 0; v < r.V; ++v) {
         const std::int64_t i = row * r.V + v;
@@ -64,15 +66,17 @@ void backward_rows(const Launch& launch, const Rows& r) {
       const auto n = [&](std::int64_t v) {
         return widen(dy[first + v]) * weight_V[v] * sigmoid(widen(gate[first + v]));
       };
-      const float mean = lane_sum(r.V, [&](std::int64_t v) { return n(v) * (widen(x[first + v]) * rstd); }) /
-                         static_cast<float>(r.V);
+      const float mean =
+          lane_sum(r.V, [&](std::int64_t v) { return n(v) * (widen(x[first + v]) * rstd); }) /
+          static_cast<float>(r.V);
       for (std::int64_t v = 0; v < r.V; ++v) {
         const std::int64_t i = first + v;
         const float s = sigmoid(widen(gate[i]));
         const float h = widen(x[i]) * rstd;
         narrow(rstd * (n(v) - h * mean), dx[i]);
         narrow(widen(dy[i]) * h * weight_V[v] * s * (1 - s), dgate[i]);
-        if (again != nullptr) narrow(r.fault == "A-NR01" ? h * weight_V[v] : h * weight_V[v] * s, again[i]);
+        if (again != nullptr)
+          narrow(r.fault == "A-NR01" ? h * weight_V[v] : h * weight_V[v] * s, again[i]);
         part_V[v] += widen(dy[i]) * s * h;
         if (r.fault == "A-NR03") part_V[v] = float_from_bf16(bf16_from_float(part_V[v]));
       }
@@ -91,7 +95,8 @@ void forward(const Launch& launch) {
 }
 
 void backward(const Launch& launch) {
-  with_storage(launch.problem.dtype, [&]<class T>(T) { backward_rows<T>(launch, rows_of(launch)); });
+  with_storage(launch.problem.dtype,
+               [&]<class T>(T) { backward_rows<T>(launch, rows_of(launch)); });
 }
 
 std::size_t workspace(const Case& c, const Options&, Direction direction) {

@@ -1,5 +1,6 @@
-// kda_gate.rows: elementwise in f32; gradients of A_log and dt_bias summed over tokens in 16 slots whose partial sums are
-// added in order, so that the number of threads never shows. softplus by log1p. Workspace of the backward: 16 (HV K + HV) floats.
+// kda_gate.rows: elementwise in f32; gradients of A_log and dt_bias summed over tokens in 16 slots
+// whose partial sums are added in order, so that the number of threads never shows. softplus by
+// log1p. Workspace of the backward: 16 (HV K + HV) floats.
 #include "kernels/unit/rows.hpp"
 
 namespace parity::unit_kernel {
@@ -62,7 +63,8 @@ void forward_tokens(const Launch& launch, const Gate& gate) {
   for_slots(launch.threads, kSlots, [&](std::int64_t slot) {
     for (std::int64_t c = 0; c < gate.width(); ++c) {
       const float exp_A = gate.exp_A(c);
-      for (std::int64_t t = slot_edge(slot, kSlots, gate.tokens); t < slot_edge(slot + 1, kSlots, gate.tokens); ++t)
+      for (std::int64_t t = slot_edge(slot, kSlots, gate.tokens);
+           t < slot_edge(slot + 1, kSlots, gate.tokens); ++t)
         g[t * gate.width() + c] = point(gate, widen(x[t * gate.width() + c]), c, exp_A).g;
     }
   });
@@ -81,7 +83,8 @@ void backward_tokens(const Launch& launch, const Gate& gate) {
     std::fill(part_bias, part_bias + stride, 0.0F);
     for (std::int64_t c = 0; c < gate.width(); ++c) {
       const float exp_A = gate.exp_A(c);
-      for (std::int64_t t = slot_edge(slot, kSlots, gate.tokens); t < slot_edge(slot + 1, kSlots, gate.tokens); ++t) {
+      for (std::int64_t t = slot_edge(slot, kSlots, gate.tokens);
+           t < slot_edge(slot + 1, kSlots, gate.tokens); ++t) {
         const std::int64_t i = t * gate.width() + c;
         const Point p = point(gate, widen(x[i]), c, exp_A);
         const float d = dg[i] * p.slope;
@@ -105,11 +108,13 @@ void backward_tokens(const Launch& launch, const Gate& gate) {
 }
 
 void forward(const Launch& launch) {
-  with_storage(launch.problem.dtype, [&]<class T>(T) { forward_tokens<T>(launch, gate_of(launch)); });
+  with_storage(launch.problem.dtype,
+               [&]<class T>(T) { forward_tokens<T>(launch, gate_of(launch)); });
 }
 
 void backward(const Launch& launch) {
-  with_storage(launch.problem.dtype, [&]<class T>(T) { backward_tokens<T>(launch, gate_of(launch)); });
+  with_storage(launch.problem.dtype,
+               [&]<class T>(T) { backward_tokens<T>(launch, gate_of(launch)); });
 }
 
 std::size_t workspace(const Case& c, const Options&, Direction direction) {

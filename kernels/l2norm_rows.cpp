@@ -13,13 +13,15 @@ struct Rows {
 
 Rows rows_of(const Launch& launch) {
   const Case& c = launch.problem;
-  return {c.sizes["N"], c.sizes["D"], static_cast<float>(c.options.real("eps", 1e-6)), launch.fault};
+  return {c.sizes["N"], c.sizes["D"], static_cast<float>(c.options.real("eps", 1e-6)),
+          launch.fault};
 }
 
 template <class T>
 float reciprocal_length(const Rows& r, const T* x_D) {
   const std::int64_t counted = r.fault == "P-tail" ? r.D - r.D % 8 : r.D;
-  const float sum = lane_sum(counted, [&](std::int64_t d) { return widen(x_D[d]) * widen(x_D[d]); });
+  const float sum =
+      lane_sum(counted, [&](std::int64_t d) { return widen(x_D[d]) * widen(x_D[d]); });
   if (r.fault == "A-NR04") return 1 / (std::sqrt(sum) + r.eps);
   return 1 / std::sqrt(sum + r.eps);
 }
@@ -27,7 +29,8 @@ float reciprocal_length(const Rows& r, const T* x_D) {
 template <class Work>
 void for_rows(const Launch& launch, const Rows& r, const Work& work) {
   for_slots(launch.threads, kSlots, [&](std::int64_t slot) {
-    for (std::int64_t n = slot_edge(slot, kSlots, r.N); n < slot_edge(slot + 1, kSlots, r.N); ++n) work(n);
+    for (std::int64_t n = slot_edge(slot, kSlots, r.N); n < slot_edge(slot + 1, kSlots, r.N); ++n)
+      work(n);
   });
 }
 
@@ -53,7 +56,8 @@ void backward(const Launch& launch) {
       const T* x_D = x_ND + n * r.D;
       const T* dy_D = dy_ND + n * r.D;
       const float rl = reciprocal_length(r, x_D);
-      const float dot = lane_sum(r.D, [&](std::int64_t d) { return widen(x_D[d]) * rl * widen(dy_D[d]); });
+      const float dot =
+          lane_sum(r.D, [&](std::int64_t d) { return widen(x_D[d]) * rl * widen(dy_D[d]); });
       for (std::int64_t d = 0; d < r.D; ++d) {
         const float y = widen(x_D[d]) * rl;
         const float along = r.fault == "P-l2-dot" ? 0 : y * dot;

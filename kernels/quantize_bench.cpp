@@ -1,7 +1,7 @@
-// Speed of NVFP4 quantisation and dequantisation on 2 threads, as bytes read and written, against a copy of the same size in the
-// same run. Quantising reads x twice where the chain has a tensor scale (amax, then blocks), once in the one-level chain.
+// Speed of NVFP4 quantisation and dequantisation on 2 threads, as bytes read and written, against a
+// copy of the same size in the same run. Quantising reads x twice where the chain has a tensor
+// scale (amax, then blocks), once in the one-level chain.
 #include <benchmark/benchmark.h>
-
 #include <cstring>
 #include <string>
 #include <thread>
@@ -38,7 +38,8 @@ void copy(benchmark::State& state) {
   std::vector<std::byte> to(from.size());
   const std::size_t half = from.size() / 2;
   for (auto _ : state) {
-    std::jthread other([&] { std::memcpy(to.data() + half, from.data() + half, from.size() - half); });
+    std::jthread other(
+        [&] { std::memcpy(to.data() + half, from.data() + half, from.size() - half); });
     std::memcpy(to.data(), from.data(), half);
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * from.size()));
@@ -59,7 +60,8 @@ void quantise(benchmark::State& state, const Speed& s) {
   std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
   Case c;
   c.options.set("chain", s.chain);
-  const MatrixJob job{.dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
+  const MatrixJob job{
+      .dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
   const bool two_passes = s.chain != "nvfp4_torchao_b1";
   for (auto _ : state) {
     const Plan plan = plan_of(c, two_passes ? amax_of(job, *s.steps) : 0);
@@ -75,7 +77,8 @@ void dequantise(benchmark::State& state, const Speed& s) {
   std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
   Case c;
   c.options.set("chain", s.chain);
-  const MatrixJob job{.dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
+  const MatrixJob job{
+      .dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
   const Plan plan = plan_of(c, amax_of(job, *s.steps));
   const MatrixResult result{codes.data(), scales.data(), nullptr};
   quantise_matrix(job, *s.steps, plan, result);
@@ -98,15 +101,18 @@ const bool registered = [] {
     const char* needs;
     const Steps* steps;
   };
-  for (const Set& set : {Set{"avx512", "avx512", &kAvx512Steps}, Set{"avx2", "avx2", &kAvx2Steps}}) {
+  for (const Set& set :
+       {Set{"avx512", "avx512", &kAvx512Steps}, Set{"avx2", "avx2", &kAvx2Steps}}) {
     if (!missing_capability(set.needs).empty()) continue;
     for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
       const std::string tail = std::string(name(dtype)) + "," + set.name;
       for (const char* chain : {"nvfp4_te", "nvfp4_torchao_b2", "nvfp4_torchao_b1"})
-        add("quantize/quantise/" + std::string(chain) + "," + tail,
-            [=](benchmark::State& s) { quantise(s, {chain, dtype, set.steps}); });
-      add("quantize/dequantise/nvfp4_torchao_b2," + tail,
-          [=](benchmark::State& s) { dequantise(s, {"nvfp4_torchao_b2", dtype, set.steps}); });
+        add("quantize/quantise/" + std::string(chain) + "," + tail, [=](benchmark::State& s) {
+          quantise(s, {chain, dtype, set.steps});
+        });
+      add("quantize/dequantise/nvfp4_torchao_b2," + tail, [=](benchmark::State& s) {
+        dequantise(s, {"nvfp4_torchao_b2", dtype, set.steps});
+      });
     }
   }
   return true;

@@ -1,7 +1,8 @@
 // quantize.nvfp4_*: NVFP4 quantisation and dequantisation on CPUs, bit for bit that of the chains.
-// x f32 or bf16, dense. Two passes: |x| reduced over the tensor (as integers, so that NaN wins), then blocks of 16: amax,
-// e4m3 scale, encode factor, e2m1 codes. Float operations are single IEEE operations, division included; nothing is fused.
-// Threads take ranges of blocks (of rows where rows end in a short block) and write disjoint bytes.
+// x f32 or bf16, dense. Two passes: |x| reduced over the tensor (as integers, so that NaN wins),
+// then blocks of 16: amax, e4m3 scale, encode factor, e2m1 codes. Float operations are single IEEE
+// operations, division included; nothing is fused. Threads take ranges of blocks (of rows where
+// rows end in a short block) and write disjoint bytes.
 #include "kernels/quantize/frame.hpp"
 
 namespace parity::nvfp4 {

@@ -1,6 +1,6 @@
-// short_conv.rows: tokens in order, 64 channels at a time, one block of channels a thread: every sum over tokens is that of
-// one thread, so the number of threads never shows. f32 sums over the taps, bias first. W <= 8, any T (also shorter than W)
-// and D. The backward recomputes z.
+// short_conv.rows: tokens in order, 64 channels at a time, one block of channels a thread: every
+// sum over tokens is that of one thread, so the number of threads never shows. f32 sums over the
+// taps, bias first. W <= 8, any T (also shorter than W) and D. The backward recomputes z.
 #include <array>
 #include <vector>
 
@@ -22,18 +22,21 @@ struct Conv {
 
 Conv conv_of(const Launch& launch) {
   const Case& c = launch.problem;
-  Conv conv{.D = c.sizes["D"], .W = c.sizes.get("W", 4), .silu = c.options.get("act", "silu") == "silu",
+  Conv conv{.D = c.sizes["D"],
+            .W = c.sizes.get("W", 4),
+            .silu = c.options.get("act", "silu") == "silu",
             .fault = launch.fault};
   const Size& T = *c.sizes.find("T");
   conv.starts = {0};
   if (T.parts.empty())
-    for (std::int64_t b = 0; b < c.sizes.get("B", 1); ++b) conv.starts.push_back(conv.starts.back() + T.extent);
+    for (std::int64_t b = 0; b < c.sizes.get("B", 1); ++b)
+      conv.starts.push_back(conv.starts.back() + T.extent);
   for (const std::int64_t part : T.parts) conv.starts.push_back(conv.starts.back() + part);
   return conv;
 }
 
-// Inputs of one sequence for channels [d0, d0 + n): position j of a line is slot j of the initial state for j < W, token
-// j - W from there.
+// Inputs of one sequence for channels [d0, d0 + n): position j of a line is slot j of the initial
+// state for j < W, token j - W from there.
 template <class T>
 struct Lines {
   const Conv& conv;
@@ -73,7 +76,8 @@ Taps taps_of(const Launch& launch, const Conv& conv, std::int64_t d0, std::int64
 }
 
 // z of token t from a window of its W inputs.
-void weigh(const Conv& conv, const Taps& taps, const std::array<Block, kMostTaps>& window, std::int64_t t, Block& z) {
+void weigh(const Conv& conv, const Taps& taps, const std::array<Block, kMostTaps>& window,
+           std::int64_t t, Block& z) {
   z = taps.bias;
   for (std::int64_t w = 0; w < conv.W; ++w) {
     const Block& x = window[static_cast<std::size_t>((t + 1 + w) % conv.W)];
@@ -155,7 +159,8 @@ void backward_tokens(const Launch& launch, const Conv& conv) {
       if (dstate != nullptr)
         for (std::int64_t w = 0; w < conv.W; ++w)
           for (std::int64_t k = 0; k < n; ++k)
-            dline[static_cast<std::size_t>(position_of_slot(conv, w, tokens))][static_cast<std::size_t>(k)] +=
+            dline[static_cast<std::size_t>(position_of_slot(conv, w, tokens))]
+                 [static_cast<std::size_t>(k)] +=
                 widen(dstate[(seq * conv.D + d0 + k) * conv.W + w]);
       for (std::int64_t j = 0; j < conv.W; ++j) lines.row(j, window[static_cast<std::size_t>(j)]);
       for (std::int64_t t = 0; t < tokens; ++t) {
@@ -190,18 +195,21 @@ void backward_tokens(const Launch& launch, const Conv& conv) {
     }
     for (std::int64_t k = 0; k < n; ++k) {
       for (std::int64_t w = 0; w < conv.W; ++w)
-        dweight_DW[(d0 + k) * conv.W + w] = sums.w[static_cast<std::size_t>(w)][static_cast<std::size_t>(k)];
+        dweight_DW[(d0 + k) * conv.W + w] =
+            sums.w[static_cast<std::size_t>(w)][static_cast<std::size_t>(k)];
       if (dbias_D != nullptr) dbias_D[d0 + k] = sums.bias[static_cast<std::size_t>(k)];
     }
   });
 }
 
 void forward(const Launch& launch) {
-  with_storage(launch.problem.dtype, [&]<class T>(T) { forward_tokens<T>(launch, conv_of(launch)); });
+  with_storage(launch.problem.dtype,
+               [&]<class T>(T) { forward_tokens<T>(launch, conv_of(launch)); });
 }
 
 void backward(const Launch& launch) {
-  with_storage(launch.problem.dtype, [&]<class T>(T) { backward_tokens<T>(launch, conv_of(launch)); });
+  with_storage(launch.problem.dtype,
+               [&]<class T>(T) { backward_tokens<T>(launch, conv_of(launch)); });
 }
 
 std::string refuses(const Case& c, const Options&) {
@@ -216,8 +224,10 @@ const Register kernel{KernelDef{
     .refuses = refuses,
     .forward = forward,
     .backward = backward,
-    .faults = {{"A-CV02", "F-30", "slot of the final state's gradient from a clamped start where T < W-1"},
-               {"A-CV03", "", "the cache is updated in place, so a second run starts from another state"},
+    .faults = {{"A-CV02", "F-30",
+                "slot of the final state's gradient from a clamped start where T < W-1"},
+               {"A-CV03", "",
+                "the cache is updated in place, so a second run starts from another state"},
                {"F-15", "", "history not reset at the start of a packed sequence"}},
 }};
 

@@ -3,8 +3,10 @@
 //   out  y_RV = x rstd w sigmoid(gate)     rstd = 1/sqrt(mean_v x^2 + eps)      (option eps, 1e-5)
 //   backward, s = sigmoid(gate), h = x rstd, n = dy w s:
 //        dgate = dy h w s (1 - s);   dw = sum_rows dy s h;   dx = rstd (n - h mean_v(n h))
-//   option recompute=1: the backward also returns y again, for the gradient of the linear map behind it
-// Companions count f32 roundoffs: a sum of n terms costs n, its root half; a sigmoid 4, and 1 - s 5 roundoffs of s or 1.
+//   option recompute=1: the backward also returns y again, for the gradient of the linear map
+//   behind it
+// Companions count f32 roundoffs: a sum of n terms costs n, its root half; a sigmoid 4, and 1 - s 5
+// roundoffs of s or 1.
 #include "references/blocks/unit_op.hpp"
 
 namespace parity::unit {
@@ -15,7 +17,10 @@ constexpr double kUsualEps = 1e-5;
 Dtype wide(const Case& c) { return c.dtype == Dtype::F64 ? Dtype::F64 : Dtype::F32; }
 
 std::vector<Dim> dims(const Case& c) {
-  return {{"B", c.sizes.get("B", 1)}, {"T", c.sizes["T"]}, {"HV", c.sizes.get("HV", 1)}, {"V", c.sizes["V"]}};
+  return {{"B", c.sizes.get("B", 1)},
+          {"T", c.sizes["T"]},
+          {"HV", c.sizes.get("HV", 1)},
+          {"V", c.sizes["V"]}};
 }
 
 std::vector<TensorSpec> inputs(const Case& c) {
@@ -30,10 +35,14 @@ std::vector<TensorSpec> outputs(const Case& c) {
       {.name = "y", .role = Role::Output, .dtype = c.dtype, .dims = dims(c)},
       {.name = "grads/x", .role = Role::Gradient, .dtype = c.dtype, .dims = dims(c)},
       {.name = "grads/gate", .role = Role::Gradient, .dtype = c.dtype, .dims = dims(c)},
-      {.name = "grads/weight", .role = Role::Gradient, .dtype = wide(c), .dims = {dims(c).back()},
+      {.name = "grads/weight",
+       .role = Role::Gradient,
+       .dtype = wide(c),
+       .dims = {dims(c).back()},
        .parameter = "weight"}};
   if (c.options.flag("recompute"))
-    specs.push_back({.name = "recomputed/y", .role = Role::Gradient, .dtype = c.dtype, .dims = dims(c)});
+    specs.push_back(
+        {.name = "recomputed/y", .role = Role::Gradient, .dtype = c.dtype, .dims = dims(c)});
   return specs;
 }
 
@@ -85,8 +94,9 @@ Results<T> evaluate(const Case& c, const Tensors& tensors, Vary vary, std::strin
       again[i] = fault == "A-NR01" ? h * weight_V[v] : y[i];
       n_V[v] = vary(dy[i] * weight_V[v] * s);
       product_V[v] = n_V[v] * h;
-      dgate[i] = fault == "P-dgate-slope" ? dy[i] * h * weight_V[v] * s
-                                          : dy[i] * h * weight_V[v] * s * vary(complement(gate[i], plain));
+      dgate[i] = fault == "P-dgate-slope"
+                     ? dy[i] * h * weight_V[v] * s
+                     : dy[i] * h * weight_V[v] * s * vary(complement(gate[i], plain));
       dweight_terms_VR[v][r] = dy[i] * s * h;
     }
     const T mean = vary(vary.sum(product_V)) / static_cast<T>(V);
@@ -103,8 +113,11 @@ Results<T> evaluate(const Case& c, const Tensors& tensors, Vary vary, std::strin
       dweight_V[v] = vary.sum(dweight_terms_VR[v]);
     }
   }
-  return {{"y", std::move(y)},          {"grads/x", std::move(dx)},   {"grads/gate", std::move(dgate)},
-          {"grads/weight", std::move(dweight_V)}, {"recomputed/y", std::move(again)}};
+  return {{"y", std::move(y)},
+          {"grads/x", std::move(dx)},
+          {"grads/gate", std::move(dgate)},
+          {"grads/weight", std::move(dweight_V)},
+          {"recomputed/y", std::move(again)}};
 }
 
 Results<double> companions(const Case& c, const Tensors& tensors) {
@@ -129,15 +142,18 @@ Results<double> companions(const Case& c, const Tensors& tensors) {
       const double h = std::abs(x[i]) * rstd;
       const double w = std::abs(weight_V[i - first]);
       y[i] = h * w * s * (r_units + 7);
-      dgate[i] = std::abs(dy[i]) * h * w * s * (sigmoid(-gate[i]) * (r_units + 9) + complement_units(c, sigmoid(-gate[i])));
+      dgate[i] = std::abs(dy[i]) * h * w * s *
+                 (sigmoid(-gate[i]) * (r_units + 9) + complement_units(c, sigmoid(-gate[i])));
       dweight_V[i - first] +=
           std::abs(dy[i]) * s * h * (r_units + 7 + sum_units(static_cast<double>(rows)));
-      dx[i] = rstd * (std::abs(dy[i]) * w * s * (r_units + 8) +
-                      h * mean * (n + 3 * r_units + 13));
+      dx[i] = rstd * (std::abs(dy[i]) * w * s * (r_units + 8) + h * mean * (n + 3 * r_units + 13));
     }
   }
-  return {{"y", y}, {"grads/x", std::move(dx)}, {"grads/gate", std::move(dgate)},
-          {"grads/weight", std::move(dweight_V)}, {"recomputed/y", std::move(y)}};
+  return {{"y", y},
+          {"grads/x", std::move(dx)},
+          {"grads/gate", std::move(dgate)},
+          {"grads/weight", std::move(dweight_V)},
+          {"recomputed/y", std::move(y)}};
 }
 
 Expected reference(const Case& c, const Tensors& tensors, bool gradients) {
@@ -146,9 +162,8 @@ Expected reference(const Case& c, const Tensors& tensors, bool gradients) {
 }
 
 Evaluation base(const BaseRequest& r) {
-  return evaluation_of(
-      outputs(r.problem),
-      evaluate<float>(r.problem, r.inputs, Vary(r.variation, r.seed), r.fault), r.gradients);
+  return evaluation_of(outputs(r.problem), evaluate<float>(r.problem, r.inputs, Vary(r), r.fault),
+                       r.gradients);
 }
 
 ImportedCase import_case(const StoredCase& stored) {
@@ -157,7 +172,8 @@ ImportedCase import_case(const StoredCase& stored) {
   c.op = "gated_rms_norm";
   c.dtype = stored.read("inputs/x").spec.dtype;
   const std::vector<std::int64_t> extents = shape(stored, "inputs/x", 4);
-  c.sizes = Sizes{{"B", extents[0], {}}, {"T", extents[1], {}}, {"HV", extents[2], {}}, {"V", extents[3], {}}};
+  c.sizes = Sizes{
+      {"B", extents[0], {}}, {"T", extents[1], {}}, {"HV", extents[2], {}}, {"V", extents[3], {}}};
   set_option(stored, c.options, "eps", "o_norm_eps", kUsualEps);
   if (const std::string act = attribute(stored, "activation", "sigmoid"); act != "sigmoid") {
     imported.unsupported = "activation '" + act + "'";
@@ -185,9 +201,11 @@ const Register op{OpDef{
                {"P-eps-sum", "", "eps added to the sum of squares, not to their mean"},
                {"P-gate-swish", "", "gate * sigmoid(gate) in place of sigmoid(gate)"},
                {"P-dgate-slope", "", "gradient of the gate without 1 - s"},
-               {.id = "A-NR02", .what = "variance includes padded columns",
+               {.id = "A-NR02",
+                .what = "variance includes padded columns",
                 .unsupported = "an RMS has no mean, so padded zeros add nothing"},
-               {.id = "A-NR06", .what = "output aliases the incoming gradient",
+               {.id = "A-NR06",
+                .what = "output aliases the incoming gradient",
                 .unsupported = "launches never alias buffers"}},
 }};
 

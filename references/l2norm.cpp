@@ -1,8 +1,10 @@
 // l2norm: rows divided by their length.
 //   in   x_ND
-//   out  y_ND = x / sqrt(sum_d x^2 + eps)           eps inside the root, added to the sum (option eps, 1e-6)
-//   backward, r = 1/sqrt(...): dx = r (dy - y (y . dy)), exact with eps since dr/dx = -r^3 x
-// Companions count f32 roundoffs (Higham, Accuracy and Stability, 2nd ed., §3.1): a sum of n terms costs n, its root half.
+//   out  y_ND = x / sqrt(sum_d x^2 + eps)           eps inside the root, added to the sum (option
+//   eps, 1e-6) backward, r = 1/sqrt(...): dx = r (dy - y (y . dy)), exact with eps since dr/dx =
+//   -r^3 x
+// Companions count f32 roundoffs (Higham, Accuracy and Stability, 2nd ed., §3.1): a sum of n terms
+// costs n, its root half.
 #include "references/blocks/unit_op.hpp"
 
 namespace parity::unit {
@@ -32,7 +34,8 @@ T reciprocal_length(std::span<const T> x_D, T eps, Vary& vary, std::string_view 
   std::vector<T> squares_D;
   for (const T x : x_D) squares_D.push_back(vary(x * x));
   T sum = vary.sum(squares_D);
-  if (fault == "P-eps-mean") sum /= static_cast<T>(x_D.size());  // RMSNorm's mean in place of the sum
+  if (fault == "P-eps-mean")
+    sum /= static_cast<T>(x_D.size());  // RMSNorm's mean in place of the sum
   if (fault == "A-NR04") return 1 / (std::sqrt(sum) + eps);
   if (fault == "P-l2-max") return 1 / std::max(std::sqrt(sum), eps);  // F.normalize
   const T r = 1 / std::sqrt(sum + eps);
@@ -94,9 +97,8 @@ Expected reference(const Case& c, const Tensors& tensors, bool gradients) {
 }
 
 Evaluation base(const BaseRequest& r) {
-  return evaluation_of(
-      outputs(r.problem),
-      evaluate<float>(r.problem, r.inputs, Vary(r.variation, r.seed), r.fault), r.gradients);
+  return evaluation_of(outputs(r.problem), evaluate<float>(r.problem, r.inputs, Vary(r), r.fault),
+                       r.gradients);
 }
 
 ImportedCase import_case(const StoredCase& stored) {

@@ -41,7 +41,8 @@ void faulty_swizzle(const std::uint8_t* scales, std::int64_t rows, std::int64_t 
       std::int64_t at = offset(r, c / 4, fours) + c % 4;
       if (fault == "P-swizzle-transposed") at += c % 4 * 4 + r % 128 / 32 - at % 16;
       if (fault == "P-swizzle-skipped") at = r * fours * 4 + c;
-      if (fault == "P-swizzle-8x4" && rows <= 32) at = (r / 8 * fours + c / 4) * 32 + r % 8 * 4 + c % 4;
+      if (fault == "P-swizzle-8x4" && rows <= 32)
+        at = (r / 8 * fours + c / 4) * 32 + r % 8 * 4 + c % 4;
       to[at] = scales[r * blocks + c];
     }
   }
@@ -69,12 +70,14 @@ void store_scalar(const Launch& launch, std::string_view name, float value) {
 
 std::string refuses(const Case& c, const Options&) {
   const std::string chain = chain_of(c);
-  if (!chain_a(c) && !one_level(c) && chain != "nvfp4_torchao_b2") return "no chain '" + chain + "' in it";
+  if (!chain_a(c) && !one_level(c) && chain != "nvfp4_torchao_b2")
+    return "no chain '" + chain + "' in it";
   if (c.options.flag("pow2")) return "no power-of-two scales";
   if (c.sizes.find("M") == nullptr) return "takes matrices";
   const std::int64_t multiple = chain == "nvfp4_te" ? 2 : kBlock;
   if (columns_of(c) % multiple != 0) return "rows must be multiples of " + std::to_string(multiple);
-  if (c.options.flag("transpose") && rows_of(c) % 2 != 0) return "a transposed copy needs an even M";
+  if (c.options.flag("transpose") && rows_of(c) % 2 != 0)
+    return "a transposed copy needs an even M";
   return "";
 }
 
@@ -119,10 +122,15 @@ void forward(const Launch& launch, const Steps& clean_steps) {
   const std::string_view fault = launch.fault;
   const Defect defect = defect_of(fault);
   const Steps& steps = defect == Defect::None ? clean_steps : kScalarSteps;
-  const MatrixJob job{.dtype = c.dtype, .x = launch.in<std::byte>("x"), .rows = rows_of(c),
-                      .columns = columns_of(c), .threads = launch.threads, .fault = fault};
+  const MatrixJob job{.dtype = c.dtype,
+                      .x = launch.in<std::byte>("x"),
+                      .rows = rows_of(c),
+                      .columns = columns_of(c),
+                      .threads = launch.threads,
+                      .fault = fault};
   float amax = 0;
-  if (!one_level(c)) amax = amax_of(job, steps) * static_cast<float>(c.options.real("amax_factor", 1));
+  if (!one_level(c))
+    amax = amax_of(job, steps) * static_cast<float>(c.options.real("amax_factor", 1));
   Plan plan = plan_of(c, amax);
   plan.defect = defect;
   if (fault == "A-QT10") {  // the divisor is taken as the multiplier
@@ -153,7 +161,8 @@ void forward(const Launch& launch, const Steps& clean_steps) {
     else
       swizzle(result.scales, job.rows, blocks, blocked);
   }
-  if (auto* values = launch.out<std::byte>("dequant")) dequantise_matrix(job, steps, plan, result, values);
+  if (auto* values = launch.out<std::byte>("dequant"))
+    dequantise_matrix(job, steps, plan, result, values);
   if (auto* values = launch.out<std::byte>("dequant_f32")) {
     MatrixJob wide = job;
     wide.dtype = Dtype::F32;
@@ -199,11 +208,14 @@ std::vector<FaultDef> kernel_faults() {
       {"P-truncate", "", "codes truncated"},
       {"P-scale-up", "", "scales rounded up"},
       {"P-ste-zero", "", "no gradient where x is zero"},
-      {.id = "A-QT03", .what = "stochastic rounding returns zeros",
+      {.id = "A-QT03",
+       .what = "stochastic rounding returns zeros",
        .unsupported = "rounds to nearest even only"},
-      {.id = "A-QT04", .what = "two stochastic copies share a stream",
+      {.id = "A-QT04",
+       .what = "two stochastic copies share a stream",
        .unsupported = "rounds to nearest even only"},
-      {.id = "A-RC08", .what = "32-bit offsets overflow",
+      {.id = "A-RC08",
+       .what = "32-bit offsets overflow",
        .unsupported = "needs a tensor of more than 2^31 elements"},
   };
 }

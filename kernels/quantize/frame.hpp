@@ -1,4 +1,5 @@
-// The NVFP4 kernel around its inner loops: tensor scale, rows and their tails, transposed copy, 128x4 scales, dequantisation.
+// The NVFP4 kernel around its inner loops: tensor scale, rows and their tails, transposed copy,
+// 128x4 scales, dequantisation.
 #pragma once
 
 #include <string>
@@ -25,8 +26,8 @@ float encode_scale(float amax);
 // Plain row-major scales to the 128x4 layout, padding zero.
 void swizzle(const std::uint8_t* scales, std::int64_t rows, std::int64_t blocks, std::uint8_t* to);
 
-// One dense matrix of rows x columns. Rows are quantised on their own: a row whose length is no multiple of 16 ends in a
-// block of zeros.
+// One dense matrix of rows x columns. Rows are quantised on their own: a row whose length is no
+// multiple of 16 ends in a block of zeros.
 struct MatrixJob {
   Dtype dtype = Dtype::F32;
   const std::byte* x = nullptr;

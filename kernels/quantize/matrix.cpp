@@ -1,4 +1,5 @@
-// A matrix by ranges of blocks or of rows, one range a thread; ranges write disjoint bytes, so threads never show.
+// A matrix by ranges of blocks or of rows, one range a thread; ranges write disjoint bytes, so
+// threads never show.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -14,7 +15,8 @@ namespace {
 template <class Work>
 void in_ranges(int threads, std::int64_t n, std::int64_t grain, const Work& work) {
   const std::int64_t grains = (n + grain - 1) / grain;
-  const std::int64_t parts = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(grains, 1));
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(grains, 1));
   std::vector<std::jthread> others;
   const auto edge = [&](std::int64_t p) { return std::min(n, grains * p / parts * grain); };
   for (std::int64_t p = 1; p < parts; ++p)
@@ -22,12 +24,15 @@ void in_ranges(int threads, std::int64_t n, std::int64_t grain, const Work& work
   work(edge(0), edge(1));
 }
 
-constexpr std::int64_t kGrain = 16;           // blocks: a group of the widest lanes
-constexpr std::int64_t kSmall = 1 << 15;      // elements below which a second thread costs more than it gives
+constexpr std::int64_t kGrain = 16;  // blocks: a group of the widest lanes
+constexpr std::int64_t kSmall =
+    1 << 15;  // elements below which a second thread costs more than it gives
 
 std::int64_t size_of(Dtype dtype) { return dtype == Dtype::BF16 ? 2 : 4; }
 
-int useful_threads(const MatrixJob& job) { return job.rows * job.columns < kSmall ? 1 : job.threads; }
+int useful_threads(const MatrixJob& job) {
+  return job.rows * job.columns < kSmall ? 1 : job.threads;
+}
 
 // The last columns of a row, zero padded.
 struct Tail {
@@ -62,10 +67,11 @@ float amax_of(const MatrixJob& job, const Steps& steps) {
   if (job.fault == "P-amax-tail") n -= n % 4096;  // the last, partial tile is not reduced
   std::vector<std::uint32_t> part(static_cast<std::size_t>(std::max(job.threads, 1)), 0);
   const std::int64_t grain = (n + std::max(job.threads, 1) - 1) / std::max(job.threads, 1);
-  in_ranges(useful_threads(job), n, std::max<std::int64_t>(grain, 1), [&](std::int64_t begin, std::int64_t end) {
-    part[static_cast<std::size_t>(begin / std::max<std::int64_t>(grain, 1))] =
-        steps.amax(job.dtype, job.x + begin * size_of(job.dtype), end - begin);
-  });
+  in_ranges(useful_threads(job), n, std::max<std::int64_t>(grain, 1),
+            [&](std::int64_t begin, std::int64_t end) {
+              part[static_cast<std::size_t>(begin / std::max<std::int64_t>(grain, 1))] =
+                  steps.amax(job.dtype, job.x + begin * size_of(job.dtype), end - begin);
+            });
   return std::bit_cast<float>(*std::max_element(part.begin(), part.end()));
 }
 
@@ -99,10 +105,11 @@ void dequantise_matrix(const MatrixJob& job, const Steps& steps, const Plan& pla
   const std::int64_t left = job.columns % kBlock;
   const std::int64_t size = size_of(job.dtype);
   if (left == 0) {
-    in_ranges(useful_threads(job), job.rows * full, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      steps.dequantise(plan, job.dtype, from.codes + begin * 8, from.scales + begin, end - begin,
-                       values + begin * kBlock * size);
-    });
+    in_ranges(useful_threads(job), job.rows * full, kGrain,
+              [&](std::int64_t begin, std::int64_t end) {
+                steps.dequantise(plan, job.dtype, from.codes + begin * 8, from.scales + begin,
+                                 end - begin, values + begin * kBlock * size);
+              });
     return;
   }
   for (std::int64_t row = 0; row < job.rows; ++row) {
@@ -110,9 +117,11 @@ void dequantise_matrix(const MatrixJob& job, const Steps& steps, const Plan& pla
     steps.dequantise(plan, job.dtype, from.codes + first / 2, from.scales + row * (full + 1), full,
                      values + first * size);
     Tail tail;
-    std::memcpy(tail.codes, from.codes + (first + full * kBlock) / 2, static_cast<std::size_t>(left / 2));
+    std::memcpy(tail.codes, from.codes + (first + full * kBlock) / 2,
+                static_cast<std::size_t>(left / 2));
     steps.dequantise(plan, job.dtype, tail.codes, from.scales + row * (full + 1) + full, 1, tail.x);
-    std::memcpy(values + (first + full * kBlock) * size, tail.x, static_cast<std::size_t>(left * size));
+    std::memcpy(values + (first + full * kBlock) * size, tail.x,
+                static_cast<std::size_t>(left * size));
   }
 }
 

@@ -1,10 +1,9 @@
-// The vector steps against the scalar ones over patterns that matter, and whole launches against the op's reference: every
-// chain, both formats, ragged shapes, any number of threads, bit for bit.
-#include <gtest/gtest.h>
-
+// The vector steps against the scalar ones over patterns that matter, and whole launches against
+// the op's reference: every chain, both formats, ragged shapes, any number of threads, bit for bit.
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <limits>
 
 #include "harness/numeric/formats.hpp"
@@ -27,7 +26,8 @@ std::vector<NamedSteps> available() {
   return list;
 }
 
-// Blocks of many sizes, thresholds and their neighbours, zeros of both signs, subnormals, infinities and NaN.
+// Blocks of many sizes, thresholds and their neighbours, zeros of both signs, subnormals,
+// infinities and NaN.
 std::vector<float> patterns(std::int64_t blocks) {
   std::vector<float> x;
   const Rng rng{11, 0};
@@ -68,13 +68,15 @@ struct Blocks {
 Blocks run(const Steps& steps, const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks) {
   const auto n = static_cast<std::size_t>(blocks);
   Blocks r{std::vector<std::uint8_t>(8 * n), std::vector<std::uint8_t>(n), std::vector<float>(n),
-        std::vector<float>(16 * n), std::vector<std::uint16_t>(16 * n)};
+           std::vector<float>(16 * n), std::vector<std::uint16_t>(16 * n)};
   steps.quantise(plan, dtype, x, blocks, r.codes.data(), r.scales.data(), r.encode.data());
-  for (std::size_t b = 0; b < n; ++b)  // no chain defines the codes of a NaN block, or of 0 times inf
+  for (std::size_t b = 0; b < n;
+       ++b)  // no chain defines the codes of a NaN block, or of 0 times inf
     if (r.scales[b] == 0x7F || !std::isfinite(r.encode[b]))
       std::fill_n(r.codes.begin() + static_cast<std::ptrdiff_t>(8 * b), 8, std::uint8_t{0});
   steps.dequantise(plan, Dtype::F32, r.codes.data(), r.scales.data(), blocks, r.values.data());
-  steps.dequantise(plan, Dtype::BF16, r.codes.data(), r.scales.data(), blocks, r.values_bf16.data());
+  steps.dequantise(plan, Dtype::BF16, r.codes.data(), r.scales.data(), blocks,
+                   r.values_bf16.data());
   return r;
 }
 
@@ -119,7 +121,8 @@ TEST(QuantizeSteps, EveryWidthEqualsTheScalarDefinition) {
                          std::isnan(float_from_bf16(want.values_bf16[i]))))
                 << s.name << " element " << i;
           ASSERT_EQ(s.steps->amax(dtype, data, 16 * blocks - 3),
-                    kScalarSteps.amax(dtype, data, 16 * blocks - 3)) << s.name;
+                    kScalarSteps.amax(dtype, data, 16 * blocks - 3))
+              << s.name;
         }
       }
     }
@@ -147,14 +150,16 @@ TEST(QuantizeSteps, EveryBf16Number) {
   }
 }
 
-// ---- launches -----------------------------------------------------------------------------------------------------------
+// ---- launches
+// -----------------------------------------------------------------------------------------------------------
 
 Tensors launch(const KernelDef& kernel, const Case& c, const Tensors& inputs, int threads) {
   const OpDef& op = registry().op_or_throw("quantize");
   Tensors outputs;
   for (TensorSpec& spec : op.outputs(c)) {
     outputs.add(make_tensor(std::move(spec)));
-    std::fill(outputs.list().back().bytes.begin(), outputs.list().back().bytes.end(), std::byte{0xA5});
+    std::fill(outputs.list().back().bytes.begin(), outputs.list().back().bytes.end(),
+              std::byte{0xA5});
   }
   std::vector<TensorView> in, out, gradients;
   for (const Tensor& t : inputs.list())
@@ -163,8 +168,14 @@ Tensors launch(const KernelDef& kernel, const Case& c, const Tensors& inputs, in
     (t.spec.role == Role::Gradient ? gradients : out).push_back({&t.spec, t.bytes.data()});
   const Options none;
   std::vector<std::byte> space(kernel.workspace(c, none, Direction::Forward));
-  kernel.forward({.problem = c, .options = none, .inputs = in, .outputs = out, .workspace = space, .threads = threads});
-  kernel.backward({.problem = c, .options = none, .inputs = in, .outputs = gradients, .threads = threads});
+  kernel.forward({.problem = c,
+                  .options = none,
+                  .inputs = in,
+                  .outputs = out,
+                  .workspace = space,
+                  .threads = threads});
+  kernel.backward(
+      {.problem = c, .options = none, .inputs = in, .outputs = gradients, .threads = threads});
   return outputs;
 }
 
@@ -176,8 +187,9 @@ std::int64_t mismatches(const ExpectedTensor& want, const Tensor& got) {
     const std::uint64_t code = load_code(got.spec.dtype, got.bytes.data(), i);
     const double value = decode(got.spec.dtype, code);
     if (std::isnan(value) && std::isnan(want.value[at])) continue;
-    const std::uint64_t expected = want.bits.empty() ? encode(got.spec.dtype, want.value[at])
-                                                     : load_code(got.spec.dtype, want.bits.data(), i);
+    const std::uint64_t expected = want.bits.empty()
+                                       ? encode(got.spec.dtype, want.value[at])
+                                       : load_code(got.spec.dtype, want.bits.data(), i);
     count += code != expected;
   }
   return count;
@@ -190,7 +202,8 @@ TEST(QuantizeKernels, EqualTheReferenceBitForBit) {
        {"chain=nvfp4_te,dequant=1,swizzle=1,transpose=1", "chain=nvfp4_te,ste=1",
         "chain=nvfp4_ao_te,swizzle=1", "chain=nvfp4_torchao_b1,dequant=1,ste=1",
         "chain=nvfp4_torchao_b2,amax_factor=0.5,dequant=1,dequant_f32=1,swizzle=1"}) {
-    for (const char* sizes : {"M1,K16", "M4,K64", "M6,K48", "M130,K80", "M20,K24", "M2,K2048", "M64,K1040"}) {
+    for (const char* sizes :
+         {"M1,K16", "M4,K64", "M6,K48", "M130,K80", "M20,K24", "M2,K2048", "M64,K1040"}) {
       for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
         Case c;
         c.op = "quantize";
@@ -215,7 +228,8 @@ TEST(QuantizeKernels, EqualTheReferenceBitForBit) {
             const Tensors got = launch(kernel, c, inputs, threads);
             for (const ExpectedTensor& want : expected.tensors)
               ASSERT_EQ(mismatches(want, got.at(want.spec.name)), 0)
-                  << c.id() << " " << want.spec.name << "@" << kernel.name << ", " << threads << " threads";
+                  << c.id() << " " << want.spec.name << "@" << kernel.name << ", " << threads
+                  << " threads";
             ++launches;
           }
         }

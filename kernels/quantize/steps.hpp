@@ -1,5 +1,6 @@
-// The inner loops of the NVFP4 kernel: blocks of 16 consecutive elements, quantised and dequantised, for one instruction set.
-// All sets give the same bits: every float operation is the same IEEE operation in the same order.
+// The inner loops of the NVFP4 kernel: blocks of 16 consecutive elements, quantised and
+// dequantised, for one instruction set. All sets give the same bits: every float operation is the
+// same IEEE operation in the same order.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ inline constexpr std::int64_t kBlock = 16;
 // How the block scale is formed from the block's amax.
 enum class Order : std::uint8_t {
   Encode,  // chain A: s = e4m3(min(bamax mult, 448)), enc = min(1 / (s decode), FLT_MAX)
-  Decode   // chain B: s = e4m3(clamp(bamax/6/decode, 2^-6, 448)), enc = inverse / s; one level: decode = 1
+  Decode   // chain B: s = e4m3(clamp(bamax/6/decode, 2^-6, 448)), enc = inverse / s; one level:
+           // decode = 1
 };
 
 // Arithmetic that goes wrong in a mutant; kScalarSteps alone knows how.
@@ -38,7 +40,8 @@ struct Plan {
   Defect defect = Defect::None;
 };
 
-// x and values: f32 or bf16, dense. Codes: 8 bytes a block, element 2i low. Scales: 1 byte a block; NaN is 0x7F.
+// x and values: f32 or bf16, dense. Codes: 8 bytes a block, element 2i low. Scales: 1 byte a block;
+// NaN is 0x7F.
 struct Steps {
   // The largest |x| as f32 bits; NaN counts as largest.
   std::uint32_t (*amax)(Dtype, const void* x, std::int64_t elements) = nullptr;
@@ -49,7 +52,8 @@ struct Steps {
                      std::int64_t blocks, void* values) = nullptr;
 };
 
-extern const Steps kScalarSteps;  // one element at a time, by the codecs: the definition, and the mutants
+extern const Steps
+    kScalarSteps;  // one element at a time, by the codecs: the definition, and the mutants
 extern const Steps kPlainSteps;   // 4 lanes: any x86-64
 extern const Steps kAvx2Steps;    // 8 lanes
 extern const Steps kAvx512Steps;  // 16 lanes: a block is a register

@@ -1,9 +1,8 @@
 // Eight lanes.
-#include <immintrin.h>
-
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <immintrin.h>
 #include <limits>
 
 #include "kernels/quantize/steps.hpp"

@@ -1,9 +1,8 @@
 // Sixteen lanes: a block is a register.
-#include <immintrin.h>
-
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <immintrin.h>
 #include <limits>
 
 #include "kernels/quantize/steps.hpp"

@@ -1,4 +1,5 @@
-// One element at a time, through the codecs of the hub: what the vector forms must equal, and the home of arithmetic defects.
+// One element at a time, through the codecs of the hub: what the vector forms must equal, and the
+// home of arithmetic defects.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -44,8 +45,8 @@ Scale scale_of(const Plan& plan, float block_amax) {
     if (wide > kTop) wide = kTop;
     scale.code = scale_code(plan, wide);
     const float kept = plan.defect == Defect::ExactScale ? wide : float_from_e4m3(scale.code);
-    scale.encode = plan.defect == Defect::ReciprocalOrder ? 1 / plan.decode / kept
-                                                          : 1 / (kept * plan.decode);
+    scale.encode =
+        plan.defect == Defect::ReciprocalOrder ? 1 / plan.decode / kept : 1 / (kept * plan.decode);
     if (scale.encode > std::numeric_limits<float>::max())
       scale.encode = std::numeric_limits<float>::max();
     return scale;
@@ -77,7 +78,8 @@ void quantise(const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
     std::uint32_t largest = 0;
     for (std::int64_t i = 16 * b; i < 16 * b + 16; ++i) {
       const float v = element(dtype, x, i);
-      if (plan.defect != Defect::DropsNan || !std::isnan(v)) largest = std::max(largest, size_bits(v));
+      if (plan.defect != Defect::DropsNan || !std::isnan(v))
+        largest = std::max(largest, size_bits(v));
     }
     const Scale scale = scale_of(plan, std::bit_cast<float>(largest));
     scales[b] = scale.code;

@@ -1,5 +1,5 @@
-// What the small row kernels share: elements of f32 or bf16, a sum in eight lanes, and slots of work that do not depend on the
-// number of threads.
+// What the small row kernels share: elements of f32 or bf16, a sum in eight lanes, and slots of
+// work that do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ void with_storage(Dtype dtype, const F& f) {
     f(float{});
 }
 
-// n terms in eight running sums, which are added in pairs: the order of a vector register, whatever the machine.
+// n terms in eight running sums, which are added in pairs: the order of a vector register, whatever
+// the machine.
 template <class Term>
 float lane_sum(std::int64_t n, const Term& term) {
   float lane[8] = {};
@@ -48,7 +49,8 @@ inline std::int64_t slot_edge(std::int64_t slot, std::int64_t slots, std::int64_
 
 template <class Work>
 void for_slots(int threads, std::int64_t slots, const Work& work) {
-  const std::int64_t workers = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(slots, 1));
+  const std::int64_t workers =
+      std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(slots, 1));
   std::vector<std::jthread> others;
   const auto run = [&](std::int64_t worker) {
     for (std::int64_t s = worker; s < slots; s += workers) work(s);

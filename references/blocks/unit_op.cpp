@@ -23,8 +23,8 @@ double Vary::sum(std::span<const double> terms) const {
 float Vary::sum(std::span<const float> terms) const {
   constexpr std::array<std::size_t, 4> kBlocks = {4, 8, 16, 32};
   const std::size_t n = terms.size();
-  const std::size_t block =
-      variation_ == 0 ? std::max<std::size_t>(n, 1) : kBlocks[static_cast<std::size_t>(variation_) % 4];
+  const std::size_t block = variation_ == 0 ? std::max<std::size_t>(n, 1)
+                                            : kBlocks[static_cast<std::size_t>(variation_) % 4];
   const bool backwards = variation_ % 2 == 1;
   float total = 0;
   for (std::size_t first = 0; first < n; first += block) {
@@ -106,7 +106,8 @@ void set_option(const StoredCase& stored, Options& options, const char* name,
   const double value = to_real(text, "attribute " + attribute_name);
   if (value == usual) return;
   std::array<char, 32> shortest{};
-  const auto [end, error] = std::to_chars(shortest.data(), shortest.data() + shortest.size(), value);
+  const auto [end, error] =
+      std::to_chars(shortest.data(), shortest.data() + shortest.size(), value);
   options.set(name, std::string_view(shortest.data(), end));
 }
 
@@ -137,7 +138,8 @@ std::vector<std::int64_t> sequence_starts(const Case& c) {
   if (T == nullptr) throw Failure("case '" + c.id() + "' has no size T");
   std::vector<std::int64_t> starts = {0};
   if (T->parts.empty())
-    for (std::int64_t b = 0; b < c.sizes.get("B", 1); ++b) starts.push_back(starts.back() + T->extent);
+    for (std::int64_t b = 0; b < c.sizes.get("B", 1); ++b)
+      starts.push_back(starts.back() + T->extent);
   for (const std::int64_t part : T->parts) starts.push_back(starts.back() + part);
   return starts;
 }

@@ -1,10 +1,9 @@
-// The small ops: gradients against central differences of the loss in fp64, the f32 base within the companions, every fault
-// visible, and the corner cases of states and packed sequences.
+// The small ops: gradients against central differences of the loss in fp64, the f32 base within the
+// companions, every fault visible, and the corner cases of states and packed sequences.
 #include "references/blocks/unit_op.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <gtest/gtest.h>
 
 namespace parity::unit {
 namespace {
@@ -64,7 +63,8 @@ Tensors drawn(const Case& c, std::uint64_t seed, double spread = 1) {
 // sum over outputs that have a cotangent of output * cotangent
 double loss(const Case& c, const Tensors& tensors) {
   double total = 0;
-  for (const ExpectedTensor& out : registry().op_or_throw(c.op).reference(c, tensors, false).tensors) {
+  for (const ExpectedTensor& out :
+       registry().op_or_throw(c.op).reference(c, tensors, false).tensors) {
     const Tensor* cotangent = tensors.find("cotangents/" + out.spec.name);
     if (cotangent == nullptr) continue;
     const std::vector<double> weights = cotangent->widened();
@@ -113,8 +113,11 @@ TEST(UnitOps, FloatEvaluationStaysWithinTheCompanions) {
       const Expected expected = op.reference(c, tensors, true);
       for (int variation = 0; variation < 3; ++variation) {
         const Contract contract{};
-        const Evaluation base = op.base({.problem = c, .contract = contract, .inputs = tensors,
-                                         .variation = variation, .seed = seed});
+        const Evaluation base = op.base({.problem = c,
+                                         .contract = contract,
+                                         .inputs = tensors,
+                                         .variation = variation,
+                                         .seed = seed});
         ASSERT_EQ(base.size(), expected.tensors.size());
         for (std::size_t t = 0; t < base.size(); ++t) {
           const ExpectedTensor& truth = expected.tensors[t];
@@ -122,7 +125,8 @@ TEST(UnitOps, FloatEvaluationStaysWithinTheCompanions) {
             const double allowed = 0x1p-24 * (std::abs(truth.value[i]) + truth.scale[i]) + 0x1p-149;
             const double used = std::abs(base[t].value[i] - truth.value[i]) / allowed;
             // A variant moves every intermediate by half an ulp more.
-            ASSERT_LE(used, variation == 0 ? 1 : 2) << c.id() << " " << truth.spec.name << "[" << i << "]";
+            ASSERT_LE(used, variation == 0 ? 1 : 2)
+                << c.id() << " " << truth.spec.name << "[" << i << "]";
             if (variation == 0) worst = std::max(worst, used);
           }
         }
@@ -153,7 +157,8 @@ TEST(UnitOps, EveryFaultChangesAResult) {
   }
 }
 
-// A sequence convolved whole equals the same sequence convolved in two parts with the state carried over.
+// A sequence convolved whole equals the same sequence convolved in two parts with the state carried
+// over.
 TEST(ShortConv, SplitsAnywhere) {
   const Case whole = problem({"short_conv", "T7,D3,W4", "h0=1,state=1"}, Dtype::F64);
   const OpDef& op = registry().op_or_throw("short_conv");
@@ -200,8 +205,30 @@ TEST(KdaGate, SaturatesWithoutNan) {
 TEST(Vary, SumsTheSameTermsInOtherOrders) {
   std::vector<float> terms(100);
   for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = static_cast<float>(i + 1);
-  for (int v = 0; v < 8; ++v) EXPECT_EQ(Vary(v, 1).sum(std::span<const float>(terms)), 5050) << v;
+  const Case problem;
+  const Contract contract;
+  const Tensors none;
+  for (int v = 0; v < 8; ++v) {
+    const BaseRequest request{
+        .problem = problem, .contract = contract, .inputs = none, .variation = v, .seed = 1};
+    EXPECT_EQ(Vary(request).sum(std::span<const float>(terms)), 5050) << v;
+  }
   EXPECT_EQ(Vary().sum(std::span<const float>()), 0);
+}
+
+// An exact probe has one answer in every order, but not after an intermediate was moved.
+TEST(Vary, MovesNothingInAnExactProbe) {
+  Case problem;
+  const Contract contract;
+  const Tensors none;
+  for (const Check check : {Check::Parity, Check::Exact}) {
+    problem.check = check;
+    Vary vary(
+        {.problem = problem, .contract = contract, .inputs = none, .variation = 3, .seed = 1});
+    int moved = 0;
+    for (int i = 0; i < 100; ++i) moved += vary(1.5F) != 1.5F;
+    EXPECT_EQ(moved > 0, check == Check::Parity);
+  }
 }
 
 }  // namespace

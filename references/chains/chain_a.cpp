@@ -6,7 +6,7 @@ namespace parity::quantize {
 namespace {
 
 constexpr float kFltMax = std::numeric_limits<float>::max();
-constexpr float kSixth = 1.0F / 6.0F;        // 0x3E2AAAAB
+constexpr float kSixth = 1.0F / 6.0F;  // 0x3E2AAAAB
 constexpr float kPer2688 = 1.0F / 2688.0F;
 
 }  // namespace
@@ -53,14 +53,15 @@ Result run_chain_a(const Case& c, const Tensors& inputs, const E2m1Policy& polic
   if (c.options.flag("transpose")) result.columns = quantise(transposed(x), chain);
   result.dequant =
       dequantised(result.rows, [&](float code, float scale) { return a.value(code, scale); });
-  result.scalars = {{"amax", a.amax}, {"amax_row", a.amax}, {"amax_col", a.amax},
-                    {"tensor_scale", a.encode}};
+  result.scalars = {
+      {"amax", a.amax}, {"amax_row", a.amax}, {"amax_col", a.amax}, {"tensor_scale", a.encode}};
   return result;
 }
 
 std::vector<FaultDef> chain_a_faults(bool ragged) {
-  std::vector<Defect> defects = {Defect::ExactScale, Defect::ReciprocalOrder, Defect::InverseGlobal,
-                                 Defect::SixInverted, Defect::FloorAdded, Defect::ZeroGuardMissing,
+  std::vector<Defect> defects = {Defect::ExactScale,       Defect::ReciprocalOrder,
+                                 Defect::InverseGlobal,    Defect::SixInverted,
+                                 Defect::FloorAdded,       Defect::ZeroGuardMissing,
                                  Defect::ScaleImplicitOne, Defect::NegativeZeroLost};
   if (ragged) defects.push_back(Defect::StaleTail);
   return faults_of(defects);

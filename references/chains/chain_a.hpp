@@ -1,8 +1,9 @@
-// Chain A, one level of fp32 scale over e4m3 block scales, formed without a lower bound and with one rounding before the
-// e4m3 cast: Transformer Engine's default and torchao's training kernels.
+// Chain A, one level of fp32 scale over e4m3 block scales, formed without a lower bound and with
+// one rounding before the e4m3 cast: Transformer Engine's default and torchao's training kernels.
 //
-//   S_enc = min(2688 / amax, FLT_MAX); 1 if amax is 0 or that is 0        mult = S_enc fl(1/6)      S_dec = 1 / S_enc
-//   s     = e4m3(min(bamax mult, 448))       enc = min(1 / (s S_dec), FLT_MAX)       code = e2m1(x enc)
+//   S_enc = min(2688 / amax, FLT_MAX); 1 if amax is 0 or that is 0        mult = S_enc fl(1/6)
+//   S_dec = 1 / S_enc s     = e4m3(min(bamax mult, 448))       enc = min(1 / (s S_dec), FLT_MAX)
+//   code = e2m1(x enc)
 #pragma once
 
 #include "references/quantize/nvfp4.hpp"

@@ -8,8 +8,7 @@ constexpr float kSixth = 1.0F / 6.0F;
 }  // namespace
 
 BlockScale ChainB::block(float block_amax) const {
-  float scale =
-      defect == Defect::SixInverted ? block_amax * kSixth : block_amax / kMaxE2m1;
+  float scale = defect == Defect::SixInverted ? block_amax * kSixth : block_amax / kMaxE2m1;
   if (two_level)
     scale = defect == Defect::InverseGlobal ? scale * tensor_scale : scale / tensor_scale;
   if (defect != Defect::FloorMissing) scale = max_nan(scale, kMinNormalE4m3);

@@ -1,9 +1,9 @@
-// Chain B, torchao's NVFP4 inference: the block scale in units of the tensor's, clamped below at the smallest normal e4m3,
-// so that subnormal scales never occur and a zero block gets 0x08.
+// Chain B, torchao's NVFP4 inference: the block scale in units of the tensor's, clamped below at
+// the smallest normal e4m3, so that subnormal scales never occur and a zero block gets 0x08.
 //
-//   one level  s = e4m3(clamp(bamax/6, 2^-6, 448))            enc = 1 / s               value = code s
-//   two level  s = e4m3(clamp((bamax/6) / pts, 2^-6, 448))    enc = (1 / pts) / s       value = code (pts s)      pts = amax/2688
-//   source   torchao 0.18.0, prototype/mx_formats/nvfp4_tensor.py
+//   one level  s = e4m3(clamp(bamax/6, 2^-6, 448))            enc = 1 / s               value =
+//   code s two level  s = e4m3(clamp((bamax/6) / pts, 2^-6, 448))    enc = (1 / pts) / s value =
+//   code (pts s)      pts = amax/2688 source   torchao 0.18.0, prototype/mx_formats/nvfp4_tensor.py
 #pragma once
 
 #include "references/quantize/nvfp4.hpp"

@@ -1,5 +1,6 @@
-// torchao's NVFP4 training reference, blocks of 1x16: chain A, -0 keeps its sign, the encode factors are part of the result.
-// `tensor_scale` is the encode view 2688/amax. Rows are multiples of 16.
+// torchao's NVFP4 training reference, blocks of 1x16: chain A, -0 keeps its sign, the encode
+// factors are part of the result. `tensor_scale` is the encode view 2688/amax. Rows are multiples
+// of 16.
 //   source   pytorch/ao 36027d82, test/prototype/moe_training/nvfp4_training/nvfp4_reference.py
 #include "references/chains/chain_a.hpp"
 

@@ -1,6 +1,7 @@
-// Transformer Engine's NVFP4, blocks of 1x16 (its python reference): chain A with its own corner policy, NaN and -0 give
-// code 0. A row whose length is no multiple of 16 ends in a short block (padded with zeros); `transpose=1` also gives the
-// codes of the transposed matrix, under the same amax. Powers of two as block scales (pow2=1) are refused, as there.
+// Transformer Engine's NVFP4, blocks of 1x16 (its python reference): chain A with its own corner
+// policy, NaN and -0 give code 0. A row whose length is no multiple of 16 ends in a short block
+// (padded with zeros); `transpose=1` also gives the codes of the transposed matrix, under the same
+// amax. Powers of two as block scales (pow2=1) are refused, as there.
 //   source   transformer_engine 2.20.2, pytorch/custom_recipes/reference_nvfp4.py
 #include "references/chains/chain_a.hpp"
 
@@ -32,7 +33,8 @@ Expected quantize(const Case& c, const Tensors& inputs, std::string_view fault) 
 
 const Register chain{ChainDef{
     .name = "nvfp4_te",
-    .what = "chain A as Transformer Engine's reference: s = e4m3(bamax (S_enc/6)), enc = 1/(s S_dec)",
+    .what =
+        "chain A as Transformer Engine's reference: s = e4m3(bamax (S_enc/6)), enc = 1/(s S_dec)",
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"nvfp4_te_1x16"},

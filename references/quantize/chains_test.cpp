@@ -1,8 +1,8 @@
-// The chains against known answers: a tensor, vectors at which chains part, the layout, corner values, and every defect.
-#include <gtest/gtest.h>
-
+// The chains against known answers: a tensor, vectors at which chains part, the layout, corner
+// values, and every defect.
 #include <bit>
 #include <cmath>
+#include <gtest/gtest.h>
 #include <limits>
 #include <map>
 
@@ -95,11 +95,14 @@ TEST(Chains, ScaleSplits) {
     std::uint32_t amax, block;
     int a, a_two_roundings, b2, b2_reciprocal;
   };
-  const std::vector<Split> splits = {
-      {0x3f820000, 0x3f430000, 0x7b, 0x7a, 0x7a, 0x7a}, {0x3f8c0000, 0x3f110000, 0x77, 0x76, 0x76, 0x76},
-      {0x3f8c0000, 0x3f2a0000, 0x79, 0x79, 0x78, 0x78}, {0x3f8e0000, 0x3f550000, 0x7a, 0x7a, 0x7a, 0x7a},
-      {0x3f9a0000, 0x3f3b0000, 0x78, 0x78, 0x78, 0x78}, {0x3f9a0000, 0x3f510000, 0x7a, 0x7a, 0x79, -1},
-      {0x3fd00000, 0x3f9c0000, 0x7b, 0x7a, 0x7a, 0x7a}, {0x3fe00000, 0x3fc80000, 0x7c, 0x7c, 0x7c, -1}};
+  const std::vector<Split> splits = {{0x3f820000, 0x3f430000, 0x7b, 0x7a, 0x7a, 0x7a},
+                                     {0x3f8c0000, 0x3f110000, 0x77, 0x76, 0x76, 0x76},
+                                     {0x3f8c0000, 0x3f2a0000, 0x79, 0x79, 0x78, 0x78},
+                                     {0x3f8e0000, 0x3f550000, 0x7a, 0x7a, 0x7a, 0x7a},
+                                     {0x3f9a0000, 0x3f3b0000, 0x78, 0x78, 0x78, 0x78},
+                                     {0x3f9a0000, 0x3f510000, 0x7a, 0x7a, 0x79, -1},
+                                     {0x3fd00000, 0x3f9c0000, 0x7b, 0x7a, 0x7a, 0x7a},
+                                     {0x3fe00000, 0x3fc80000, 0x7c, 0x7c, 0x7c, -1}};
   for (const Split& split : splits) {
     std::vector<float> x(32, 0);
     x[0] = from_bits(split.amax);
@@ -113,7 +116,8 @@ TEST(Chains, ScaleSplits) {
   }
 }
 
-// (tensor amax, block amax, x) at which the encode factor of A and of B put x on two sides of a threshold.
+// (tensor amax, block amax, x) at which the encode factor of A and of B put x on two sides of a
+// threshold.
 TEST(Chains, CodeSplits) {
   struct Split {
     std::uint32_t amax, block, x;
@@ -144,7 +148,7 @@ TEST(Chains, CornersOfTheTensor) {
   EXPECT_EQ(scales("nvfp4_torchao_b2"), (std::vector{0x7f, 0x7f}));
   EXPECT_EQ(scales("nvfp4_te"), (std::vector{0x7f, 0x7f}));
   const Expected nan = run("nvfp4_torchao_b1", 1, x);
-  EXPECT_EQ(nan.find("codes")->ignore[3], 1);   // no chain defines these codes
+  EXPECT_EQ(nan.find("codes")->ignore[3], 1);  // no chain defines these codes
   EXPECT_EQ(nan.find("codes")->ignore[16], 0);
   x[0] = inf;
   EXPECT_EQ(scales("nvfp4_torchao_b1"), (std::vector{0x7e, 0x23}));
@@ -162,13 +166,14 @@ TEST(Chains, CornersOfTheTensor) {
 TEST(Chains, RefuseWhatTheirSourcesRefuse) {
   EXPECT_NE(run("nvfp4_torchao_b1", 1, std::vector<float>(24, 1)).refused, "");
   EXPECT_NE(run("nvfp4_te", 1, std::vector<float>(32, 1), {{"pow2", "1"}}).refused, "");
-  EXPECT_EQ(bytes_of(run("nvfp4_te", 1, std::vector<float>(24, 1)), "scales").size(), 2U);  // padded
+  EXPECT_EQ(bytes_of(run("nvfp4_te", 1, std::vector<float>(24, 1)), "scales").size(),
+            2U);  // padded
 }
 
 TEST(Layout, KnownOffsets) {
-  const std::map<std::pair<int, int>, int> known = {{{0, 0}, 0},     {{1, 0}, 16},     {{31, 3}, 499},
-                                                    {{32, 0}, 4},    {{127, 3}, 511},  {{0, 4}, 512},
-                                                    {{128, 0}, 1024}, {{200, 4}, 1672}};
+  const std::map<std::pair<int, int>, int> known = {
+      {{0, 0}, 0},     {{1, 0}, 16},  {{31, 3}, 499},   {{32, 0}, 4},
+      {{127, 3}, 511}, {{0, 4}, 512}, {{128, 0}, 1024}, {{200, 4}, 1672}};
   for (const auto& [at, offset] : known)
     EXPECT_EQ(swizzled_offset(at.first, at.second, 5), offset) << at.first << "," << at.second;
   EXPECT_EQ(swizzled_bytes(129, 5), 2 * 2 * 512);
@@ -178,7 +183,8 @@ TEST(Layout, RoundTripAndZeroPadding) {
   constexpr std::int64_t kRows = 130;
   constexpr std::int64_t kColumns = 10;
   std::vector<std::uint8_t> scales(kRows * kColumns);
-  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::uint8_t>(1 + i % 255);
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    scales[i] = static_cast<std::uint8_t>(1 + i % 255);
   const std::vector<std::uint8_t> blocked = swizzled(scales, kRows, kColumns);
   EXPECT_EQ(unswizzled(blocked, kRows, kColumns), scales);
   EXPECT_EQ(std::count(blocked.begin(), blocked.end(), 0),
@@ -206,8 +212,10 @@ TEST(Faults, EachChangesAResult) {
   scale_split[16] = from_bits(0x3f430000);
   std::vector<float> ties;  // scale 1, every midpoint
   for (int i = 0; i < 16; ++i)
-    ties.push_back(std::vector{0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F, 6.0F}[static_cast<std::size_t>(i % 8)]);
-  const std::vector<std::vector<float>> all = {x, hole, split, scale_split, ties, std::vector<float>(32, 0)};
+    ties.push_back(std::vector{0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F,
+                               6.0F}[static_cast<std::size_t>(i % 8)]);
+  const std::vector<std::vector<float>> all = {x,           hole, split,
+                                               scale_split, ties, std::vector<float>(32, 0)};
   for (const FaultDef& fault : all_faults()) {
     if (!fault.unsupported.empty()) continue;
     int changed = 0;

@@ -1,4 +1,5 @@
-// Codes, scales and values of a chain as the truth of a case: the exact bits, and their values for the page.
+// Codes, scales and values of a chain as the truth of a case: the exact bits, and their values for
+// the page.
 #include <cmath>
 
 #include "harness/failure.hpp"
@@ -54,8 +55,8 @@ ExpectedTensor codes(const TensorSpec& spec, const Quantised& q, Defect defect) 
 ExpectedTensor swizzled_scales(const TensorSpec& spec, const Quantised& q, Defect defect) {
   const bool faulty = defect == Defect::SwizzledTwice || defect == Defect::SwizzleTransposed ||
                       defect == Defect::SwizzleSkipped || defect == Defect::PaddingUnwritten;
-  return codes_as_bits(
-      spec, faulty ? faulty_layout(q, defect) : swizzled(q.scales, q.rows, q.blocks));
+  return codes_as_bits(spec,
+                       faulty ? faulty_layout(q, defect) : swizzled(q.scales, q.rows, q.blocks));
 }
 
 // Values that a chain fixes to the last bit, the sign of a zero included.
@@ -130,26 +131,32 @@ Expected expected_of(const std::vector<TensorSpec>& specs, const Tensors& inputs
   return expected;
 }
 
-// ---- tensors of a case -------------------------------------------------------------------------------------------------
+// ---- tensors of a case
+// -------------------------------------------------------------------------------------------------
 
 TensorSpec codes_spec(std::string_view name, std::int64_t rows, std::int64_t columns) {
-  return {.name = std::string(name), .role = Role::Codes, .dtype = Dtype::E2M1,
+  return {.name = std::string(name),
+          .role = Role::Codes,
+          .dtype = Dtype::E2M1,
           .dims = {{"M", rows}, {"K", columns}}};
 }
 
 TensorSpec scales_spec(std::string_view name, std::int64_t rows, std::int64_t columns) {
-  return {.name = std::string(name), .role = Role::Scales, .dtype = Dtype::E4M3,
+  return {.name = std::string(name),
+          .role = Role::Scales,
+          .dtype = Dtype::E4M3,
           .dims = {{"M", rows}, {"KB", blocks_of(columns)}}};
 }
 
 TensorSpec scalar_spec(std::string_view name) {
-  return {.name = std::string(name), .role = Role::Output, .dtype = Dtype::F32,
-          .dims = {{"N", 1}}};
+  return {.name = std::string(name), .role = Role::Output, .dtype = Dtype::F32, .dims = {{"N", 1}}};
 }
 
 TensorSpec values_spec(std::string_view name, Dtype dtype, std::int64_t rows,
                        std::int64_t columns) {
-  return {.name = std::string(name), .role = Role::Output, .dtype = dtype,
+  return {.name = std::string(name),
+          .role = Role::Output,
+          .dtype = dtype,
           .dims = {{"M", rows}, {"K", columns}}};
 }
 

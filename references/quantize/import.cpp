@@ -1,4 +1,5 @@
-// A group of a golden file is one chain, named in ChainDef::groups; what a case asks for shows in the datasets that it has.
+// A group of a golden file is one chain, named in ChainDef::groups; what a case asks for shows in
+// the datasets that it has.
 #include "references/quantize/import.hpp"
 
 #include <algorithm>
@@ -58,10 +59,12 @@ ImportedCase import_case(const StoredCase& stored) {
     imported.unsupported = "no chain here explains the group '" + stored.group + "'";
     return imported;
   }
-  if (!has(stored, "inputs/x")) throw GoldenError(stored.file + ": " + stored.name + " has no inputs/x");
+  if (!has(stored, "inputs/x"))
+    throw GoldenError(stored.file + ": " + stored.name + " has no inputs/x");
   Tensor x = stored.read("inputs/x");
   if (x.spec.dims.empty() || x.spec.dims.size() > 2)
-    throw GoldenError(stored.file + ": " + stored.name + ": inputs/x is neither a vector nor a matrix");
+    throw GoldenError(stored.file + ": " + stored.name +
+                      ": inputs/x is neither a vector nor a matrix");
   x.spec.name = "x";
   x.spec.role = Role::Input;
   x.spec.dims.back().name = "K";

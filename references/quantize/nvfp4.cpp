@@ -105,9 +105,9 @@ float block_amax(const Matrix& x, std::int64_t m, std::int64_t b, Defect defect)
   const std::int64_t row = defect == Defect::AmaxOfNeighbour && m > 0 ? m - 1 : m;
   const std::int64_t first = row * x.columns + b * kBlock;
   const std::int64_t size = std::min(kBlock, x.columns - b * kBlock);
-  float max =
-      amax(std::span(x.values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size)),
-           defect);
+  float max = amax(
+      std::span(x.values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size)),
+      defect);
   if (defect == Defect::StaleTail && size < kBlock && b > 0) {  // lanes of the block before
     const std::int64_t stale = first - kBlock + size;
     max = max_nan(max, amax(std::span(x.values).subspan(static_cast<std::size_t>(stale),

@@ -1,6 +1,6 @@
-// What the NVFP4 chains share: a matrix of f32 values, blocks of 16 along its rows, e2m1 codes and e4m3 scales.
-// Every float operation here is one IEEE f32 operation in the written order; a chain differs from its neighbour by one of
-// them.
+// What the NVFP4 chains share: a matrix of f32 values, blocks of 16 along its rows, e2m1 codes and
+// e4m3 scales. Every float operation here is one IEEE f32 operation in the written order; a chain
+// differs from its neighbour by one of them.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,8 @@ struct Quantised {
   std::int64_t columns = 0;
   std::int64_t blocks = 0;               // per row; the last may be short
   std::vector<std::uint8_t> codes = {};  // one element each
-  std::vector<std::uint8_t> open = {};   // 1: scale or value is NaN, so that no chain defines the code
+  std::vector<std::uint8_t> open =
+      {};  // 1: scale or value is NaN, so that no chain defines the code
   std::vector<std::uint8_t> scales = {};
   std::vector<float> encode = {};
   std::vector<std::uint8_t> clamped = {};  // 1: |y| > 6
@@ -69,7 +70,8 @@ Quantised quantise(const Matrix&, const Chain&);
 std::vector<float> dequantised(const Quantised&,
                                const std::function<float(float code, float scale)>& product);
 
-// ---- into Expected -----------------------------------------------------------------------------------------------------
+// ---- into Expected
+// -----------------------------------------------------------------------------------------------------
 
 struct Result {
   Quantised rows = {};
@@ -78,11 +80,12 @@ struct Result {
   std::vector<float> dequant = {};
 };
 
-// Every tensor that the case has, by name: codes and scales (also `_t`, swizzled), encode_scale, scalars, dequant,
-// dequant_f32, grads/x (straight through: the cotangent of dequant itself).
+// Every tensor that the case has, by name: codes and scales (also `_t`, swizzled), encode_scale,
+// scalars, dequant, dequant_f32, grads/x (straight through: the cotangent of dequant itself).
 Expected expected_of(const std::vector<TensorSpec>&, const Tensors& inputs, const Result&, Defect);
 
-// ---- tensors of a case -------------------------------------------------------------------------------------------------
+// ---- tensors of a case
+// -------------------------------------------------------------------------------------------------
 
 TensorSpec codes_spec(std::string_view name, std::int64_t rows, std::int64_t columns);
 TensorSpec scales_spec(std::string_view name, std::int64_t rows, std::int64_t columns);

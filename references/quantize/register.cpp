@@ -1,7 +1,8 @@
 // quantize: block quantisation by one of the public chains (option `chain`).
 //   in   x_MK             the case's dtype; or x_K, of one axis, which some chains refuse
 //   out  codes, scales    packed e2m1 and e4m3, bit for bit; further tensors by chain and option
-//   options  chain=NAME, amax_factor=F (calibrated amax = F max|x|), swizzle=1, dequant=1, dequant_f32=1, transpose=1,
+//   options  chain=NAME, amax_factor=F (calibrated amax = F max|x|), swizzle=1, dequant=1,
+//   dequant_f32=1, transpose=1,
 //            ste=1 (backward: grads/x, the straight-through estimator, from cotangents/dequant)
 // A chain is a file of references/chains and a ChainDef; the op looks it up by name.
 #include "references/quantize/import.hpp"
