@@ -167,7 +167,7 @@ Results<double> companions(const Case& c, const Tensors& tensors, const Results<
     if (gate_name(c) == "softplus") {
       const double slope = z > kLinear ? 1 : sigmoid(z);
       m_g[i] = exp_A * (slope * std::abs(z) * kArgumentUnits + 1) + std::abs(g[i]) * (a_units + 3);
-      m_dx[i] = std::abs(dx[i]) * (a_units + 4 + std::abs(z) * (1 - slope)) +
+      m_dx[i] = std::abs(dx[i]) * (a_units + 4 + std::abs(z) * (1 - slope) * kArgumentUnits) +
                 std::abs(dg[i]) * exp_A * kFlushed;
       term = std::abs(dg[i]) * m_g[i] + std::abs(dg[i] * g[i]) * (head_terms + 1);
     } else {
