@@ -54,8 +54,9 @@ void write_case(h5::Writer& writer, const Case& problem, bool contiguous) {
   const OpDef& op = registry().op_or_throw(problem.op);
   const Tensors inputs = generate(problem, op, kLaunchThreads);
   const Expected expected = op.reference(problem, inputs, true);
-  const Base base =
-      op.base ? run_base(op, problem, op.contract(problem, {}), inputs, true) : Base{};
+  const Contract contract =
+      op.contract ? op.contract(problem, {}) : Contract{.name = "f32", .accumulate = Dtype::F32};
+  const Base base = op.base ? run_base(op, problem, contract, inputs, true) : Base{};
   const std::string group = "/" + group_name(problem);
   writer.attribute(group, "op", problem.op);
   writer.attribute(group, "id", problem.id());

@@ -56,9 +56,10 @@ struct Cli {
         ->type_name("GLOB")
         ->allow_extra_args(false);
     sub->add_option("--from", args.from,
-                    "Ids from a file, one a line->allow_extra_args(false); '#' comments; a line "
+                    "Ids from a file, one a line; '#' comments; a line "
                     "'--from OTHER' nests")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->allow_extra_args(false);
     sub->add_option("--lane", args.lane,
                     "smoke (seconds), full, sweep (full with rotating seeds), long")
         ->type_name("LANE");
