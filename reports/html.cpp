@@ -67,11 +67,11 @@ std::string badge(std::string_view status) {
   return fmt::format(R"(<span class="badge {0}">{0}</span>)", escaped(status));
 }
 
-std::string bar(double bound_used) {
-  const bool over = !(bound_used <= 1);
-  const double share = over ? 1 : bound_used;
+std::string bar(double share) {
+  const bool over = !(share <= 1);
   return fmt::format(R"(<span class="bar{}"><i style="--v:{:.0f}%"></i>{}</span>)",
-                     over ? " over" : "", share * 100, number(bound_used));
+                     over ? " over" : "", over ? 100 : share * 100,
+                     over ? times(share) : number(share));
 }
 
 Table::Table(std::vector<std::string_view> titles) {

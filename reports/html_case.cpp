@@ -39,7 +39,7 @@ std::string tensors_table(const std::vector<const TensorRecord*>& order) {
     table.row(
         {red(escaped(t->name), view), escaped(t->role),
          fmt::format("<code>{} {}</code>", escaped(t->dtype), shape_of(*t)), bar(t->bound_used),
-         view ? red(fmt::format("{} ({}x)", escaped(view->view), number(excess(*view))), true) : "",
+         view ? red(fmt::format("{} ({})", escaped(view->view), times(excess(*view))), true) : "",
          number(t->base_bound_used), number(t->rel_l2), number(t->rel_l2_base), number(t->max_ulp),
          number(t->gain), t->worst ? escaped(t->worst->letters) : ""});
   }

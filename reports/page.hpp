@@ -18,7 +18,7 @@ std::string anchor_of(const CaseRecord&);
 std::string link_to(const CaseRecord&);  // "#...", percent-encoded
 
 std::string badge(std::string_view status);
-std::string bar(double bound_used);  // share of the bound as a bar and a number
+std::string bar(double share);  // share of a limit as a bar and a number
 
 // A table, row by row. Cells are HTML. The first character of a title may say what its column
 // holds: '#' numbers, '$' a name in one line, '@' an id that may wrap.

@@ -28,6 +28,8 @@ int severity(std::string_view view) {
 std::string number(double value) { return plain(value, 3); }
 std::string precise(double value) { return plain(value, 7); }
 
+std::string times(double factor) { return plain(factor, 4) + "x"; }
+
 std::string count_of(std::int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }

@@ -13,6 +13,8 @@ namespace parity::reports {
 
 std::string number(double value);   // three significant digits: "0.031", "1.2e-7", "nan"
 std::string precise(double value);  // seven, for the values of a point
+std::string times(
+    double factor);  // "1.004x": four digits, so that what is just over a limit does not read as 1
 std::string count_of(std::int64_t n, std::string_view noun);  // "1 case", "12 cases"
 std::string duration(double ms);                              // "840 ms", "12.3 s", "2 min 5 s"
 std::string bytes_of(std::int64_t n);                         // "4.0 MiB"
