@@ -119,6 +119,17 @@ struct Cli {
                   "Continue the run in the folder: finished cases are kept");
     sub->add_flag("--force", args.force, "Replace the run in the folder");
   }
+  void dumps(CLI::App* sub) {
+    sub->add_option("--dump", args.dump,
+                    "Write inputs, truth, base and candidate of cases as HDF5: all, failed or none")
+        ->type_name("WHICH")
+        ->check(CLI::IsMember({"all", "failed", "none"}))
+        ->capture_default_str();
+    sub->add_option("--dump-limit", args.dump_limit, "Largest dump of a case")
+        ->type_name("BYTES")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+  }
   void output(CLI::App* sub) {
     sub->add_flag("--json", args.json, "One JSON document on stdout, nothing else");
     sub->add_flag("-q,--quiet", args.quiet, "No progress on stderr");
@@ -170,6 +181,7 @@ struct Cli {
         ->type_name("FILE")
         ->allow_extra_args(false);
     execution(sub);
+    dumps(sub);
     folder(sub);
     output(sub);
 

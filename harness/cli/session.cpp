@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fmt/format.h>
 
+#include "harness/cli/dump.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
@@ -93,6 +94,8 @@ bool Session::run(const std::vector<Subject>& subjects, const std::string& phase
       subjects, options_,
       [&](CaseRecord record) {
         if (amend) amend(record);
+        if (args_.dump == "all" || (args_.dump == "failed" && record.status == "fail"))
+          dump(subjects, record);
         add(std::move(record));
       },
       [&](const Progress& progress) { progress_.show(progress); });
@@ -106,6 +109,22 @@ bool Session::run(const std::vector<Subject>& subjects, const std::string& phase
         3);
   }
   return !interrupted_;
+}
+
+void Session::dump(const std::vector<Subject>& subjects, const CaseRecord& record) {
+  for (const Subject& subject : subjects)
+    for (const Candidate& candidate : subject.candidates) {
+      if (print_id(subject.problem, candidate.name, candidate.options) != record.id ||
+          name(subject.check) != record.check)
+        continue;
+      const std::string why =
+          dump_case(subject, candidate, record,
+                    {.bytes = args_.dump_limit, .seconds = args_.timeout_s}, dir_ / "dumps");
+      if (why.empty()) return;
+      progress_.clear();
+      cli::complain(fmt::format("no dump of {}: {}", record.id, why));
+      return;
+    }
 }
 
 void Session::add(CaseRecord record) {

@@ -44,6 +44,7 @@ class Session {
   bool interrupted_ = false;
 
   void add(CaseRecord);
+  void dump(const std::vector<Subject>&, const CaseRecord&);
 };
 
 // The lines that rerun what was read from a file: a stored case is no case of the registry.
