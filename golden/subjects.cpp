@@ -247,6 +247,9 @@ std::vector<Subject> recording_subjects(const fs::path& file) {
     for (const std::string& label : labels_of(stored)) {
       const StoredCase view = candidate_view(stored, label);
       ImportedCase imported = import_case(view);
+      if (imported.unsupported.empty() && !registry().op_or_throw(imported.problem.op).contract)
+        imported.unsupported =
+            "op '" + imported.problem.op + "' does not say at which contract a recording is judged";
       Candidate candidate{.name = "recording." + label,
                           .expect_fail = attribute(view, "expected") == "fail",
                           .unsupported = imported.unsupported,

@@ -46,8 +46,8 @@ struct Arguments {
   bool json = false;
   bool quiet = false;
   bool verbose = false;
-  std::string dump = "none";              // all, failed, none
-  std::int64_t dump_limit = 256LL << 20;  // bytes, per case
+  std::string dump = "failed";           // all, failed, none
+  std::int64_t dump_limit = 64LL << 20;  // bytes of all dumps of a run
 
   // single verbs
   bool support = false;     // list

@@ -120,12 +120,15 @@ struct Cli {
     sub->add_flag("--force", args.force, "Replace the run in the folder");
   }
   void dumps(CLI::App* sub) {
-    sub->add_option("--dump", args.dump,
-                    "Write inputs, truth, base and candidate of cases as HDF5: all, failed or none")
+    sub->add_option(
+           "--dump", args.dump,
+           "Cases whose inputs, truth, base and candidate are written to dumps/ as HDF5: all, "
+           "failed or none")
         ->type_name("WHICH")
         ->check(CLI::IsMember({"all", "failed", "none"}))
         ->capture_default_str();
-    sub->add_option("--dump-limit", args.dump_limit, "Largest dump of a case")
+    sub->add_option("--dump-limit", args.dump_limit,
+                    "No further dump once those of this run take so much")
         ->type_name("BYTES")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -207,6 +210,7 @@ struct Cli {
                "  parity gate --lane full --out results --force", gate);
     sub->add_option("--lane", args.lane, "smoke, full (contains smoke) or long")->type_name("LANE");
     execution(sub);
+    dumps(sub);
     folder(sub);
     output(sub);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <sys/wait.h>
 
+#include "golden/h5.hpp"
 #include "harness/test_paths.hpp"
 
 namespace parity::cli {
@@ -187,6 +188,34 @@ TEST_F(CommandLine, GoldenFilesOfEveryKindGetTheirExit) {
   EXPECT_NE(good.out.find(" pass, 0 fail"), std::string::npos);
   EXPECT_EQ(parity("golden verify --only '*unit_l2norm*' text.h5 " + goldens + "/kda.h5").exit,
             2);  // the worst of both
+}
+
+TEST_F(CommandLine, DumpsHoldWhatACaseWasJudgedOn) {
+  const std::string id = "'l2norm/N5,D64/f32/exact_rows/eps=0/s0@l2norm.rows'";
+  EXPECT_EQ(parity("run " + id + " -q --out none").exit, 0);
+  EXPECT_FALSE(fs::exists(dir / "none/dumps"));  // of what fails only, unless asked
+  EXPECT_EQ(parity("run " + id + " -q --dump all --out all").exit, 0);
+  const std::string name = "l2norm__N5,D64__f32__exact_rows__eps=0__s0@l2norm.rows.h5";
+  ASSERT_TRUE(fs::exists(dir / "all/dumps" / name));
+  const h5::File dump(dir / "all/dumps" / name);
+  for (const char* path : {"/case/inputs/x", "/case/outputs/y", "/case/base/outputs/y",
+                           "/case/candidates/l2norm.rows/outputs/y"})
+    EXPECT_EQ(dump.read(path).elements(), 5 * 64) << path;
+  EXPECT_EQ(dump.attributes("/case").at("op"), "l2norm");
+  EXPECT_EQ(dump.attributes("/case").at("verdict"), "pass");
+  EXPECT_EQ(dump.read("/case/outputs/y").spec.dtype, Dtype::F64);
+  EXPECT_EQ(dump.read("/case/candidates/l2norm.rows/outputs/y").spec.dtype, Dtype::F32);
+  // What was dumped can be judged again, or is refused with a reason; never a crash.
+  const Ran again = parity("run -q --recording 'all/dumps/" + name + "' --out again");
+  EXPECT_EQ(again.exit, 4);
+  EXPECT_NE(again.out.find("does not say at which contract"), std::string::npos) << again.out;
+
+  const Ran little = parity("run " + id + " -q --dump all --dump-limit 100 --out little");
+  EXPECT_EQ(little.exit, 0);
+  EXPECT_NE(little.err.find("--dump-limit leaves 100"), std::string::npos) << little.err;
+  EXPECT_TRUE(fs::is_empty(dir / "little/dumps"));
+  expect_refused("run --dump some", "--dump");
+  expect_refused("run --dump-limit -1", "--dump-limit");
 }
 
 TEST_F(CommandLine, ReportWritesThePagesAgain) {

@@ -50,7 +50,8 @@ void write(const Subject& subject, const Candidate& candidate, const CaseRecord&
   for (const ExpectedTensor& tensor : truth.tensors)
     bytes += 3 * 8 * elements(tensor.spec.dims);  // truth, base, candidate
   if (bytes > limits.bytes)
-    throw UsageError(fmt::format("{} bytes, above --dump-limit {}", bytes, limits.bytes));
+    throw UsageError(fmt::format("{} bytes, and --dump-limit leaves {}", bytes,
+                                 std::max<std::int64_t>(0, limits.bytes)));
   const Base base =
       op.base ? run_base(op, subject.problem, candidate.contract, inputs, gradients) : Base{};
   Observed observed;
@@ -66,6 +67,8 @@ void write(const Subject& subject, const Candidate& candidate, const CaseRecord&
   out.attribute("/case", "repro", record.repro);
   out.attribute("/case", "verdict",
                 record.status + (record.view.empty() ? "" : ": " + record.view));
+  if (!candidate.run)
+    out.attribute("/case", "note", "no candidate: the library of its kernel is not loaded here");
   for (const auto& [name, value] : subject.problem.options.map())
     out.attribute("/case", name, value);
   for (const Tensor& input : inputs.list())

@@ -11,7 +11,7 @@
 namespace parity::cli {
 
 struct DumpLimits {
-  std::int64_t bytes = 0;  // of the file, about
+  std::int64_t bytes = 0;  // of the tensors, uncompressed
   double seconds = 60;
 };
 

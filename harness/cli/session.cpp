@@ -8,6 +8,7 @@
 #include "harness/cli/select.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
+#include "reports/words.hpp"
 
 namespace parity::cli {
 namespace {
@@ -94,8 +95,8 @@ bool Session::run(const std::vector<Subject>& subjects, const std::string& phase
       subjects, options_,
       [&](CaseRecord record) {
         if (amend) amend(record);
-        if (args_.dump == "all" || (args_.dump == "failed" && record.status == "fail"))
-          dump(subjects, record);
+        const bool failed = record.status == "fail" && record.expected != "fail";
+        if (args_.dump == "all" || (args_.dump == "failed" && failed)) dump(subjects, record);
         add(std::move(record));
       },
       [&](const Progress& progress) { progress_.show(progress); });
@@ -117,12 +118,17 @@ void Session::dump(const std::vector<Subject>& subjects, const CaseRecord& recor
       if (print_id(subject.problem, candidate.name, candidate.options) != record.id ||
           name(subject.check) != record.check)
         continue;
+      if (dumped_ >= args_.dump_limit) return void(++not_dumped_);
+      const fs::path dumps = dir_ / "dumps";
       const std::string why =
           dump_case(subject, candidate, record,
-                    {.bytes = args_.dump_limit, .seconds = args_.timeout_s}, dir_ / "dumps");
-      if (why.empty()) return;
-      progress_.clear();
-      cli::complain(fmt::format("no dump of {}: {}", record.id, why));
+                    {.bytes = args_.dump_limit - dumped_, .seconds = args_.timeout_s}, dumps);
+      if (why.empty()) {
+        dumped_ += static_cast<std::int64_t>(fs::file_size(dumps / dump_name(record.id)));
+      } else {
+        progress_.clear();
+        cli::complain(fmt::format("no dump of {}: {}", record.id, why));
+      }
       return;
     }
 }
@@ -156,6 +162,9 @@ int Session::close() {
   progress_.clear();
   folder_.exit = worse_exit(worst_, tally_.exit());
   reports::write_reports(folder_, dir_);
+  if (not_dumped_)
+    cli::complain(fmt::format("{} not dumped: --dump-limit {} is used up",
+                              reports::count_of(not_dumped_, "case"), args_.dump_limit));
   for (const std::string& candidate : tally_.undetected())
     cli::complain(fmt::format("{} is known to be damaged and failed nowhere", candidate));
   if (args_.json) {

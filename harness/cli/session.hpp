@@ -40,7 +40,9 @@ class Session {
   ProgressLine progress_;
   Tally tally_;
   std::set<std::string> finished_;
-  int worst_ = 0;  // exit codes beyond the tally's
+  std::int64_t dumped_ = 0;      // bytes of the dumps so far
+  std::int64_t not_dumped_ = 0;  // cases that --dump-limit left out
+  int worst_ = 0;                // exit codes beyond the tally's
   bool interrupted_ = false;
 
   void add(CaseRecord);
