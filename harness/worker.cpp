@@ -90,6 +90,9 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
   const pid_t pid = ::fork();
   if (pid < 0) throw Failure("fork failed");
   if (pid == 0) {
+    // Said by itself and first: a kernel may end this process's parent before the parent says it.
+    send_frame(
+        out, {FrameKind::Candidate, static_cast<std::uint32_t>(index), std::to_string(::getpid())});
     ::close(out);
     pipe.read.reset();
     if (!become_child(self)) ::_exit(2);
@@ -98,7 +101,6 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
   }
   ::setpgid(pid, pid);  // also here, so that the group exists before it may have to be killed
   pipe.write.reset();
-  send_frame(out, {FrameKind::Candidate, static_cast<std::uint32_t>(index), std::to_string(pid)});
   const Deadline deadline = after_seconds(options.timeout_s);
   std::string bytes;
   std::optional<Ending> ending;
