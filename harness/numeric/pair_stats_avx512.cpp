@@ -83,7 +83,7 @@ struct Avx512 {
     static Mask both(Mask x, Mask y) { return static_cast<Mask>(x & y); }
     static Mask first_only(Mask x, Mask y) { return static_cast<Mask>(x & ~y); }
     static Mask negate(Mask x) { return static_cast<Mask>(~x); }
-    static bool any(Mask x, Mask y) { return (x | y) != 0; }
+    static bool any(Mask x, Mask y) { return _kortestz_mask16_u8(x, y) == 0; }
     static Ints keep(Mask mask, Ints x) { return _mm512_maskz_mov_epi32(mask, x); }
     static Ints count(Ints counts, Mask mask) {
       return _mm512_mask_sub_epi32(counts, mask, counts, all(-1));
@@ -127,7 +127,7 @@ struct Avx512 {
     static Mask both(Mask x, Mask y) { return x & y; }
     static Mask first_only(Mask x, Mask y) { return x & ~y; }
     static Mask negate(Mask x) { return ~x; }
-    static bool any(Mask x, Mask y) { return (x | y) != 0; }
+    static bool any(Mask x, Mask y) { return _kortestz_mask32_u8(x, y) == 0; }
     static Ints keep(Mask mask, Ints x) { return _mm512_maskz_mov_epi16(mask, x); }
     static Ints count(Ints counts, Mask mask) {
       return _mm512_mask_sub_epi16(counts, mask, counts, all(-1));
@@ -148,9 +148,10 @@ struct Avx512 {
           _mm512_reduce_max_epu32(_mm512_max_epu32(lower, _mm512_srli_epi32(x, 16))));
     }
     static Ints highest_bit(Ints x) {
-      const Ints even = _mm512_maskz_mov_epi16(0x55555555u, x);
-      const Ints odd = _mm512_maskz_mov_epi16(0xAAAAAAAAu, x);
-      return _mm512_or_si512(Words32::highest_bit(even), Words32::highest_bit(odd));
+      const Ints even = Words32::highest_bit(_mm512_maskz_mov_epi16(0x55555555u, x));
+      const Ints either =
+          Words32::highest_bit(x);  // the odd element's, or where that is 0 the even's
+      return _mm512_or_si512(even, either);
     }
     static Ints add_double_words(Ints sums, Ints x) { return _mm512_add_epi32(sums, x); }
     static Ints add_upper(Ints sums, Ints x) {

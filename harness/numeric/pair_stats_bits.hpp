@@ -7,18 +7,6 @@
 namespace parity::pair_detail {
 namespace {
 
-// The highest bits of the distances of one vector, all and those of got above want.
-template <class Isa>
-struct Highest {
-  typename Isa::Ints all = Isa::no_ints(), above = Isa::no_ints();
-
-  static Highest load(const Ones& from) { return {Isa::load(&from.all), Isa::load(&from.above)}; }
-  void store(Ones& to) const {
-    Isa::store(&to.all, all);
-    Isa::store(&to.above, above);
-  }
-};
-
 // ones + a + b = the new ones + 2 * the result, in every bit place.
 template <class Isa>
 typename Isa::Ints carry_save(typename Isa::Ints& ones, typename Isa::Ints a,
@@ -29,10 +17,11 @@ typename Isa::Ints carry_save(typename Isa::Ints& ones, typename Isa::Ints a,
 }
 
 // Eight vectors of ones into the three planes of weights 1, 2 and 4; what carries out has weight 8.
+// One side, for which the registers suffice.
 template <class Isa>
-typename Isa::Ints count_eight(const Ones (&in)[8], Ones (&planes)[3], BitVector Ones::*side) {
+void count_eight(const Ones* in, Ones (&planes)[3], Ones& eights, BitVector Ones::*side) {
   using Ints = typename Isa::Ints;
-  const auto at = [&in, side](int i) { return Isa::load(&(in[i].*side)); };
+  const auto at = [in, side](int i) { return Isa::load(&(in[i].*side)); };
   Ints ones = Isa::load(&(planes[0].*side));
   Ints twos = Isa::load(&(planes[1].*side));
   Ints fours = Isa::load(&(planes[2].*side));
@@ -42,31 +31,43 @@ typename Isa::Ints count_eight(const Ones (&in)[8], Ones (&planes)[3], BitVector
     return carry_save<Isa>(twos, a, b);
   };
   const Ints a = four(0);
-  const Ints eights = carry_save<Isa>(fours, a, four(4));
+  Isa::store(&(eights.*side), carry_save<Isa>(fours, a, four(4)));
   Isa::store(&(planes[0].*side), ones);
   Isa::store(&(planes[1].*side), twos);
   Isa::store(&(planes[2].*side), fours);
-  return eights;
 }
 
 template <class Isa>
-Highest<Isa> count_eight(const Ones (&in)[8], Ones (&planes)[3]) {
-  return {count_eight<Isa>(in, planes, &Ones::all), count_eight<Isa>(in, planes, &Ones::above)};
+void count_eight(const Ones* in, Ones (&planes)[3], Ones& eights) {
+  count_eight<Isa>(in, planes, eights, &Ones::all);
+  count_eight<Isa>(in, planes, eights, &Ones::above);
 }
 
-// Vectors of ones, each worth 8^stage, into the counter; every eighth goes on to the next stage.
+// Vectors that are worth 8^stage each into the counter; every eighth goes on to the next stage.
 template <class Isa>
-void push(BitCounter& counter, int stage, Highest<Isa> ones) {
-  for (; stage < BitCounter::kStages; ++stage) {
-    BitCounter::Stage& s = counter.stages[stage];
-    ones.store(s.waiting[s.size++]);
-    if (s.size < 8) return;
-    s.size = 0;
-    ones = count_eight<Isa>(s.waiting, s.planes);
+void push(BitCounter& counter, int stage, const Ones* ones, int size) {
+  if (stage == BitCounter::kStages) {
+    for (int i = 0; i < size; ++i) counter.overflow(ones[i]);
+    return;
   }
-  Ones out;
-  ones.store(out);
-  counter.overflow(out);
+  BitCounter::Stage& s = counter.stages[stage];
+  const auto carry = [&](const Ones* eight) {
+    Ones out;
+    count_eight<Isa>(eight, s.planes, out);
+    push<Isa>(counter, stage + 1, &out, 1);
+  };
+  for (int i = 0; i < size;) {
+    if (s.size == 0 && i + 8 <= size) {
+      carry(ones + i);
+      i += 8;
+      continue;
+    }
+    s.waiting[s.size++] = ones[i++];
+    if (s.size == 8) {
+      s.size = 0;
+      carry(s.waiting);
+    }
+  }
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 // A block is taken to be finite. If it was not, its squares show it, and it is done again by the
 // careful variant.
 //
-// Work goes by chunks of eight vectors of 64 bytes from either side, which stay in the first-level
-// cache: are they equal, then the integers (counts, distances), then the doubles, eight lanes at a
-// time, each loop with its accumulators in registers.
+// Work goes by chunks of eight vectors of 64 bytes from either side: are they equal? If not, the
+// integers (counts, distances) of this one and of up to three more, and then, while all of it is in
+// the first-level cache, the doubles, eight lanes at a time. Each loop has its own registers.
 //
 // Nothing here may be an inline function of a shared header, or the linker could pick the copy
 // compiled for a newer machine.
@@ -27,8 +27,10 @@
 namespace parity::pair_detail {
 namespace {
 
-constexpr int kVector = 64;  // bytes
-constexpr int kChunk = 8;    // vectors
+constexpr int kVector = 64;   // bytes
+constexpr int kChunk = 8;     // vectors
+constexpr int kRun = 4;       // chunks
+constexpr int kAhead = 2048;  // bytes: the fetching hardware falls behind where much is computed
 
 // Sums and maximum of eight lanes.
 template <class Isa>
@@ -63,19 +65,21 @@ class Block {
   using Words = typename Element::Words;
   using Mask = typename Words::Mask;
   static constexpr int kChunkRows = kChunk * kVector / (kLanes * Element::kBytes);
-  static constexpr int kChunks = kBlock * Element::kBytes / (kChunk * kVector);
+  static constexpr int kChunkBytes = kChunk * kVector;
+  static constexpr int kChunks = kBlock * Element::kBytes / kChunkBytes;
 
  public:
-  Block(const std::byte* want, const std::byte* got, double max_rel)
-      : want_(want), got_(got), relative_limit_(max_rel * (1 - 0x1p-51)) {}
+  Block(const std::byte* want, const std::byte* got, const Tally& tally)
+      : want_(want), got_(got), relative_limit_(tally.stats.max_rel * (1 - 0x1p-51)) {
+    for (int k = 0; k < 3; ++k) planes_[k] = tally.highest_bits.stages[0].planes[k];
+  }
 
   // False if an infinity or NaN was met (only where not careful): then nothing of it may be taken.
   bool run(LaneSums& lanes) {
     bool equal_so_far = true;
-    for (int c = 0; c < kChunks; ++c) {
-      const std::byte* a = want_ + c * kChunk * kVector;
-      const std::byte* b = got_ + c * kChunk * kVector;
-      if (!kCareful && equal(a, b)) {
+    for (int c = 0; c < kChunks;) {
+      if (!kCareful && equal(c)) {
+        const std::byte* a = want_ + c++ * kChunkBytes;
         equal_so_far ? squares<false>(a) : squares<true>(a);
         continue;
       }
@@ -83,16 +87,7 @@ class Block {
         for (Half<Isa>& h : halves_) h.sq_b = h.dot = h.sq_a;
         equal_so_far = false;
       }
-      if constexpr (kCareful) {
-        BitVector finite_a[kChunk];
-        BitVector finite_b[kChunk];
-        finite_parts(a, b, finite_a, finite_b);
-        doubles(reinterpret_cast<const std::byte*>(finite_a),
-                reinterpret_cast<const std::byte*>(finite_b));
-      } else {
-        integers(a, b);
-        doubles(a, b);
-      }
+      c += kCareful ? careful_chunk(c) : chunks(c);
     }
     if (equal_so_far) {
       for (Half<Isa>& h : halves_) h.sq_b = h.dot = h.sq_a;
@@ -120,12 +115,8 @@ class Block {
     tally.careful = false;
     if (eights_size_ == 0) return;  // all equal
 
-    for (int i = 0; i < eights_size_; ++i)
-      push(tally.highest_bits, 1, Highest<Isa>::load(eights_[i]));
-    for (int k = 0; k < 3; ++k) {  // what is left in the planes: ones, twos and fours
-      for (int copy = 0; copy < (1 << k); ++copy)
-        push(tally.highest_bits, 0, Highest<Isa>::load(planes_[k]));
-    }
+    for (int k = 0; k < 3; ++k) tally.highest_bits.stages[0].planes[k] = planes_[k];
+    push<Isa>(tally.highest_bits, 1, eights_, eights_size_);
     s.differing += Words::total(counts_.differing);
     s.zero_a += Words::total(counts_.zero_a);
     s.zero_b += Words::total(counts_.zero_b);
@@ -155,10 +146,14 @@ class Block {
   }
 
  private:
-  static bool equal(const std::byte* a, const std::byte* b) {
-    Ints odd = Isa::no_ints();
-    for (int i = 0; i < kChunk; ++i)
+  bool equal(int chunk) const {
+    const std::byte* a = want_ + chunk * kChunkBytes;
+    const std::byte* b = got_ + chunk * kChunkBytes;
+    Ints odd = Isa::or_differences(Isa::no_ints(), Isa::load(a), Isa::load(b));
+    if (!Isa::is_zero(odd)) return false;  // the rule where all differ: spares the other seven
+    for (int i = 1; i < kChunk; ++i) {
       odd = Isa::or_differences(odd, Isa::load(a + i * kVector), Isa::load(b + i * kVector));
+    }
     return Isa::is_zero(odd);
   }
 
@@ -187,10 +182,31 @@ class Block {
     }
   }
 
-  void doubles(const std::byte* a, const std::byte* b) {
+  // The chunk `first` and those behind it that differ too, up to kRun; how many they were.
+  int chunks(int first) {
+    int count = 0;
+    do {
+      const std::int64_t at = (first + count) * kChunkBytes;
+      integers(want_ + at, got_ + at);
+      ++count;
+    } while (count < kRun && first + count < kChunks && !equal(first + count));
+    doubles(want_ + first * kChunkBytes, got_ + first * kChunkBytes, count * kChunkRows);
+    return count;
+  }
+
+  int careful_chunk(int chunk) {
+    BitVector a[kChunk];
+    BitVector b[kChunk];
+    finite_parts(want_ + chunk * kChunkBytes, got_ + chunk * kChunkBytes, a, b);
+    doubles(reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b),
+            kChunkRows);
+    return 1;
+  }
+
+  void doubles(const std::byte* a, const std::byte* b, int rows) {
     for (int half = 0; half < 2; ++half) {
       Half<Isa> h = halves_[half];
-      for (int row = 0; row < kChunkRows; ++row) {
+      for (int row = 0; row < rows; ++row) {
         const Doubles x = Element::eight(a, row, half);
         const Doubles y = Element::eight(b, row, half);
         const Doubles d = Isa::sub(y, x);
@@ -212,9 +228,11 @@ class Block {
   // Counts, distances in ulp and their histogram.
   void integers(const std::byte* a, const std::byte* b) {
     Counts<Isa> n = counts_;
-    count([&](int i) {
+    count([&](int i, Ones& ones) {
       const Ints x = Isa::load(a + i * kVector);
       const Ints y = Isa::load(b + i * kVector);
+      __builtin_prefetch(a + i * kVector + kAhead);
+      __builtin_prefetch(b + i * kVector + kAhead);
       n.differing = Words::count(n.differing, Words::differs(x, y));
       const Mask zero_x = Words::no_bits(x, Element::kMagnitude);
       const Mask zero_y = Words::no_bits(y, Element::kMagnitude);
@@ -223,7 +241,7 @@ class Block {
         n.zero_b = Words::count(n.zero_b, zero_y);
         n.zero_lost = Words::count(n.zero_lost, Words::first_only(zero_x, zero_y));
       }
-      return highest_bits(x, y, n);
+      highest_bits(x, y, n, ones);
     });
     counts_ = n;
   }
@@ -235,7 +253,7 @@ class Block {
     Counts<Isa>& n = counts_;
     CarefulCounts<Isa>& c = careful_;
     const Ints infinity = Words::all(Element::kInfinity);
-    count([&](int i) {
+    count([&](int i, Ones& ones) {
       const Ints x = Isa::load(a + i * kVector);
       const Ints y = Isa::load(b + i * kVector);
       const Ints magnitude_x = Words::with(x, Element::kMagnitude);
@@ -266,11 +284,11 @@ class Block {
       const Ints kept_y = Words::keep(finite, y);
       Isa::store(&finite_a[i], kept_x);
       Isa::store(&finite_b[i], kept_y);
-      return highest_bits(kept_x, kept_y, n);
+      highest_bits(kept_x, kept_y, n, ones);
     });
   }
 
-  [[gnu::always_inline]] static Highest<Isa> highest_bits(Ints x, Ints y, Counts<Isa>& n) {
+  [[gnu::always_inline]] static void highest_bits(Ints x, Ints y, Counts<Isa>& n, Ones& ones) {
     const Ints rank_x = Words::rank(x, Element::kMagnitude);
     const Ints rank_y = Words::rank(y, Element::kMagnitude);
     const Mask above = Words::greater(rank_y, rank_x);
@@ -279,15 +297,16 @@ class Block {
     n.sum_ulp = Words::add_double_words(n.sum_ulp, distance);
     n.sum_upper = Words::add_upper(n.sum_upper, distance);
     const Ints highest = Words::highest_bit(distance);
-    return {highest, Words::keep(above, highest)};
+    Isa::store(&ones.all, highest);
+    Isa::store(&ones.above, Words::keep(above, highest));
   }
 
   // The eight vectors of a chunk, vector(0) … vector(7), into the histogram.
   template <class Vector>
   [[gnu::always_inline]] void count(const Vector& vector) {
-    Ones ones[8];
-    for (int i = 0; i < kChunk; ++i) vector(i).store(ones[i]);
-    count_eight<Isa>(ones, planes_).store(eights_[eights_size_++]);
+    Ones ones[kChunk];
+    for (int i = 0; i < kChunk; ++i) vector(i, ones[i]);
+    count_eight<Isa>(ones, planes_, eights_[eights_size_++]);
   }
 
   static void spread(Doubles x, int half, double (&lanes)[kLanes]) {
@@ -341,7 +360,7 @@ class Block {
   Ints zero_equal_ = Isa::no_ints();
   Counts<Isa> counts_;
   CarefulCounts<Isa> careful_;
-  Ones planes_[3] = {};
+  Ones planes_[3];
   Ones eights_[std::size_t{kChunks}];
   int eights_size_ = 0;
 };
@@ -353,13 +372,13 @@ BlockSums whole_block(const std::byte* want, const std::byte* got, std::int64_t 
   const std::byte* b = got + first * Element::kBytes;
   LaneSums lanes;
   if (!tally.careful) {
-    Block<Isa, Element, false> block(a, b, tally.stats.max_rel);
+    Block<Isa, Element, false> block(a, b, tally);
     if (block.run(lanes)) {
       block.commit(first, tally);
       return fold(lanes);
     }
   }
-  Block<Isa, Element, true> block(a, b, tally.stats.max_rel);
+  Block<Isa, Element, true> block(a, b, tally);
   block.run(lanes);
   block.commit(first, tally);
   return fold(lanes);
