@@ -41,13 +41,14 @@ int threads_that_pay(Dtype dtype, std::int64_t elements) {
   return static_cast<int>(std::clamp(worth, std::size_t{1}, std::min(cores, kMost)));
 }
 
-// The counters of the code over vectors: bucket = place + 1, the pairs at distance 0 left out.
-// Formats of 16 bits have two elements in a word of 32 places.
-void add_counters(const BitCounter& counter, std::size_t places, UlpHistogram& histogram) {
+// The counters of the code over vectors: bucket = place + 1, the pairs at distance 0 left out;
+// those in them differ. Formats of 16 bits have two elements in a word of 32 places.
+void add_counters(const BitCounter& counter, std::size_t places, PairStats& into) {
   for (std::size_t k = 0; k < 32; ++k) {
     const std::size_t bucket = k % places + 1;
-    histogram[kUlpCentre + bucket] += counter.above[k];
-    histogram[kUlpCentre - bucket] += counter.all[k] - counter.above[k];
+    into.log2_ulp_histogram[kUlpCentre + bucket] += counter.above[k];
+    into.log2_ulp_histogram[kUlpCentre - bucket] += counter.all[k] - counter.above[k];
+    into.differing += counter.all[k];
   }
 }
 
@@ -108,7 +109,7 @@ PairStats run_blocks(Dtype dtype, BlockFunction whole, const std::byte* want, co
   for (Tally& tally : tallies) {
     merge(result, tally.stats);
     tally.highest_bits.empty_stages();
-    add_counters(tally.highest_bits, format(dtype).bits == 16 ? 16 : 32, result.log2_ulp_histogram);
+    add_counters(tally.highest_bits, format(dtype).bits == 16 ? 16 : 32, result);
     ulps.add_ulp(tally.ulp_low);
     ulps.ulp_high += tally.ulp_high;
   }

@@ -14,7 +14,6 @@ struct Avx2 {
   struct Doubles {
     __m256d low, high;
   };
-  using Flags = __m256d;
 
   // --- eight doubles
   static Doubles zeros() { return {_mm256_setzero_pd(), _mm256_setzero_pd()}; }
@@ -43,10 +42,19 @@ struct Avx2 {
   static Doubles fused(Doubles x, Doubles y, Doubles z) {
     return {_mm256_fmadd_pd(x.low, y.low, z.low), _mm256_fmadd_pd(x.high, y.high, z.high)};
   }
-  // A sum by the multiplier, which has less to do than the adder and the conversions beside it;
-  // rounds alike.
-  static Doubles plus(Doubles x, Doubles y) {
-    return fused(y, {_mm256_set1_pd(1), _mm256_set1_pd(1)}, x);
+  static Doubles fused(Doubles x, double y, Doubles z) {
+    return fused(x, {_mm256_set1_pd(y), _mm256_set1_pd(y)}, z);
+  }
+  static Doubles fused_minus(Doubles x, double y, Doubles z) {
+    return {_mm256_fmsub_pd(x.low, _mm256_set1_pd(y), z.low),
+            _mm256_fmsub_pd(x.high, _mm256_set1_pd(y), z.high)};
+  }
+  static Doubles or_differences(Doubles x, Doubles y, Doubles z) {
+    return {_mm256_or_pd(x.low, _mm256_xor_pd(y.low, z.low)),
+            _mm256_or_pd(x.high, _mm256_xor_pd(y.high, z.high))};
+  }
+  static bool any_negative(Doubles x) {
+    return _mm256_movemask_pd(_mm256_or_pd(x.low, x.high)) != 0;
   }
   static Doubles quotient(Doubles x, Doubles y) {  // zero where the denominator is
     const __m256d zero = _mm256_setzero_pd();
@@ -63,12 +71,10 @@ struct Avx2 {
     const Doubles d = sub(x, x);
     return _mm256_movemask_pd(_mm256_cmp_pd(d.low, d.high, _CMP_UNORD_Q)) == 0;
   }
-  static Flags note_greater(Flags flags, Doubles x,
-                            Doubles y) {  // remembers whether x > y anywhere
-    return _mm256_or_pd(flags, _mm256_or_pd(_mm256_cmp_pd(x.low, y.low, _CMP_GT_OQ),
-                                            _mm256_cmp_pd(x.high, y.high, _CMP_GT_OQ)));
+  static bool any_greater(Doubles x, Doubles y) {
+    return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(x.low, y.low, _CMP_GT_OQ),
+                                           _mm256_cmp_pd(x.high, y.high, _CMP_GT_OQ))) != 0;
   }
-  static bool any(Flags flags) { return _mm256_movemask_pd(flags) != 0; }
   static double largest(Doubles x) {
     alignas(32) double part[4];
     _mm256_store_pd(part, _mm256_max_pd(x.low, x.high));

@@ -10,7 +10,6 @@ namespace {
 struct Avx512 {
   using Ints = __m512i;
   using Doubles = __m512d;
-  using Flags = __mmask8;
 
   // --- eight doubles
   static Doubles zeros() { return _mm512_setzero_pd(); }
@@ -23,9 +22,15 @@ struct Avx512 {
     return _mm512_mul_pd(x, _mm512_set1_pd(factor));
   }
   static Doubles fused(Doubles x, Doubles y, Doubles z) { return _mm512_fmadd_pd(x, y, z); }
-  // A sum by the multiplier, which has less to do than the adder and the conversions beside it;
-  // rounds alike.
-  static Doubles plus(Doubles x, Doubles y) { return _mm512_fmadd_pd(y, _mm512_set1_pd(1), x); }
+  static Doubles fused(Doubles x, double y, Doubles z) { return fused(x, _mm512_set1_pd(y), z); }
+  static Doubles fused_minus(Doubles x, double y, Doubles z) {
+    return _mm512_fmsub_pd(x, _mm512_set1_pd(y), z);
+  }
+  static Doubles or_differences(Doubles x, Doubles y, Doubles z) {
+    return _mm512_castsi512_pd(
+        or_differences(_mm512_castpd_si512(x), _mm512_castpd_si512(y), _mm512_castpd_si512(z)));
+  }
+  static bool any_negative(Doubles x) { return _mm512_movepi64_mask(_mm512_castpd_si512(x)) != 0; }
   static Doubles quotient(Doubles x, Doubles y) {  // zero where the denominator is
     return _mm512_maskz_div_pd(_mm512_cmp_pd_mask(y, _mm512_setzero_pd(), _CMP_NEQ_OQ), x, y);
   }
@@ -34,11 +39,9 @@ struct Avx512 {
         static_cast<__mmask8>(~_mm512_fpclass_pd_mask(x, kInfinitiesAndNans)), x);
   }
   static bool all_finite(Doubles x) { return _mm512_fpclass_pd_mask(x, kInfinitiesAndNans) == 0; }
-  static Flags note_greater(Flags flags, Doubles x,
-                            Doubles y) {  // remembers whether x > y anywhere
-    return static_cast<Flags>(flags | _mm512_cmp_pd_mask(x, y, _CMP_GT_OQ));
+  static bool any_greater(Doubles x, Doubles y) {
+    return _mm512_cmp_pd_mask(x, y, _CMP_GT_OQ) != 0;
   }
-  static bool any(Flags flags) { return flags != 0; }
   static double largest(Doubles x) { return _mm512_reduce_max_pd(x); }
   static void store(double* to, Doubles x) { _mm512_store_pd(to, x); }
 

@@ -5,6 +5,8 @@
 // - products of two f32, bf16 or f16 are exact in double: a fused multiply-add rounds no less;
 // - a pair of equal bits adds +0 to the sums of differences and one product to the other three;
 // - maxima are of exact values; quotients are formed only in blocks that may hold a new maximum;
+// - pairs differ where they are not 0 ulp apart, which the histogram counts, or are zeros of two
+// signs;
 // - the histogram is counted in bit planes (pair_stats_bits.hpp).
 // A block is taken to be finite. If it was not, its squares show it, and it is done again by the
 // careful variant.
@@ -23,6 +25,7 @@
 #include "harness/numeric/pair_stats_bits.hpp"
 #include "harness/numeric/pair_stats_block.hpp"
 #include "harness/numeric/pair_stats_elements.hpp"
+#include "harness/numeric/pair_stats_gathered.hpp"
 
 namespace parity::pair_detail {
 namespace {
@@ -31,32 +34,6 @@ constexpr int kVector = 64;   // bytes
 constexpr int kChunk = 8;     // vectors
 constexpr int kRun = 4;       // chunks
 constexpr int kAhead = 2048;  // bytes: the fetching hardware falls behind where much is computed
-
-// Sums and maximum of eight lanes.
-template <class Isa>
-struct Half {
-  using Doubles = typename Isa::Doubles;
-  Doubles sq_diff = Isa::zeros(), sq_a = Isa::zeros(), sq_b = Isa::zeros();
-  Doubles dot = Isa::zeros(), diff = Isa::zeros(), abs_diff = Isa::zeros();
-  Doubles max_abs = Isa::zeros();
-  typename Isa::Flags new_relative = {};
-};
-
-// Counts of a block, a counter per word; maximum and sums of the distances.
-template <class Isa>
-struct Counts {
-  using Ints = typename Isa::Ints;
-  Ints differing = Isa::no_ints(), zero_a = Isa::no_ints(), zero_b = Isa::no_ints(),
-       zero_lost = Isa::no_ints();
-  Ints max_ulp = Isa::no_ints(), sum_ulp = Isa::no_ints(), sum_upper = Isa::no_ints();
-};
-template <class Isa>
-struct CarefulCounts {
-  using Ints = typename Isa::Ints;
-  Ints nan_a = Isa::no_ints(), nan_b = Isa::no_ints(), inf_a = Isa::no_ints(),
-       inf_b = Isa::no_ints();
-  Ints mismatched = Isa::no_ints(), outside = Isa::no_ints();
-};
 
 template <class Isa, class Element, bool kCareful>
 class Block {
@@ -136,12 +113,12 @@ class Block {
       s.max_abs = largest;
       s.worst_index = first + index_of(largest);
     }
-    if (Isa::any(halves_[0].new_relative) || Isa::any(halves_[1].new_relative)) {
+    const std::int64_t ulp = Words::largest(counts_.max_ulp);
+    if (ulp > s.max_ulp) s.max_ulp = ulp;
+    if (Isa::any_negative(halves_[0].beyond) || Isa::any_negative(halves_[1].beyond)) {
       const double relative = largest_relative();
       if (relative > s.max_rel) s.max_rel = relative;
     }
-    const std::int64_t ulp = Words::largest(counts_.max_ulp);
-    if (ulp > s.max_ulp) s.max_ulp = ulp;
     tally.add_ulp(Words::sum(counts_.sum_ulp, counts_.sum_upper));
   }
 
@@ -212,14 +189,14 @@ class Block {
         const Doubles d = Isa::sub(y, x);
         const Doubles distance = Isa::abs(d);
         h.max_abs = Isa::max(h.max_abs, distance);
-        h.new_relative =
-            Isa::note_greater(h.new_relative, distance, Isa::times(Isa::abs(x), relative_limit_));
+        h.beyond = Isa::or_differences(h.beyond, Isa::fused_minus(x, relative_limit_, d),
+                                       Isa::fused(x, relative_limit_, d));
         h.sq_diff = Isa::add(h.sq_diff, Isa::mul(d, d));
         h.sq_a = Isa::fused(x, x, h.sq_a);
         h.sq_b = Isa::fused(y, y, h.sq_b);
         h.dot = Isa::fused(x, y, h.dot);
-        h.diff = Isa::plus(h.diff, d);
-        h.abs_diff = Isa::plus(h.abs_diff, distance);
+        h.diff = Isa::add(h.diff, d);
+        h.abs_diff = Isa::add(h.abs_diff, distance);
       }
       halves_[half] = h;
     }
@@ -233,10 +210,11 @@ class Block {
       const Ints y = Isa::load(b + i * kVector);
       __builtin_prefetch(a + i * kVector + kAhead);
       __builtin_prefetch(b + i * kVector + kAhead);
-      n.differing = Words::count(n.differing, Words::differs(x, y));
       const Mask zero_x = Words::no_bits(x, Element::kMagnitude);
       const Mask zero_y = Words::no_bits(y, Element::kMagnitude);
       if (Words::any(zero_x, zero_y)) {
+        n.differing = Words::count(n.differing,
+                                   Words::both(Words::both(zero_x, zero_y), Words::differs(x, y)));
         n.zero_a = Words::count(n.zero_a, zero_x);
         n.zero_b = Words::count(n.zero_b, zero_y);
         n.zero_lost = Words::count(n.zero_lost, Words::first_only(zero_x, zero_y));
@@ -264,7 +242,6 @@ class Block {
           Words::both(Words::greater(infinity, magnitude_x), Words::greater(infinity, magnitude_y));
       const Mask outside = Words::negate(finite);
       const Mask differs = Words::differs(x, y);
-      n.differing = Words::count(n.differing, differs);
       c.nan_a = Words::count(c.nan_a, nan_x);
       c.nan_b = Words::count(c.nan_b, nan_y);
       c.inf_a = Words::count(c.inf_a, Words::equal(magnitude_x, infinity));
@@ -276,6 +253,8 @@ class Block {
       c.mismatched = Words::count(c.mismatched, mismatch);
       const Mask zero_x = Words::no_bits(x, Element::kMagnitude);
       const Mask zero_y = Words::no_bits(y, Element::kMagnitude);
+      n.differing = Words::count(n.differing, Words::both(outside, differs));
+      n.differing = Words::count(n.differing, Words::both(Words::both(zero_x, zero_y), differs));
       n.zero_a = Words::count(n.zero_a, zero_x);
       n.zero_b = Words::count(n.zero_b, zero_y);
       n.zero_lost =
@@ -343,9 +322,11 @@ class Block {
     Doubles largest = Isa::zeros();
     for (int row = 0; row < kBlock / kLanes; ++row) {
       for (int half = 0; half < 2; ++half) {
-        const Doubles x = Element::eight(want_, row, half);
-        const Doubles distance = distance_of(x, Element::eight(got_, row, half));
-        largest = Isa::max(largest, Isa::quotient(distance, Isa::abs(x)));
+        const Doubles x = Isa::abs(Element::eight(want_, row, half));
+        const Doubles distance =
+            distance_of(Element::eight(want_, row, half), Element::eight(got_, row, half));
+        if (Isa::any_greater(distance, Isa::times(x, relative_limit_)))
+          largest = Isa::max(largest, Isa::quotient(distance, x));
       }
     }
     return Isa::largest(largest);
@@ -353,15 +334,13 @@ class Block {
 
   const std::byte* want_;
   const std::byte* got_;
-  // A quotient is no new maximum where |d| <= limit * |a|: 2^-51 is more than the product and the
-  // quotient round away.
-  double relative_limit_;
+  double relative_limit_;  // 2^-51 is more than the product and the quotient round away
   Half<Isa> halves_[2];
   Ints zero_equal_ = Isa::no_ints();
   Counts<Isa> counts_;
   CarefulCounts<Isa> careful_;
   Ones planes_[3];
-  Ones eights_[std::size_t{kChunks}];
+  Ones eights_[kChunks];
   int eights_size_ = 0;
 };
 
