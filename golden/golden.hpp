@@ -51,10 +51,15 @@ struct ManifestEntry {
 std::vector<ManifestEntry> read_manifest(const fs::path& golden_dir);
 void write_manifest(const fs::path& golden_dir);  // of every .h5 below it
 
-// Against the manifest that covers the file, if there is one: GoldenError (exit 5) names file,
-// dataset and offset of what changed, or what is missing. Own files also carry a digest for each
-// dataset.
-void check_integrity(const fs::path& file);
+// What a file was found to be whole by.
+struct Integrity {
+  std::string by = {};  // empty: nothing says what it should be
+  std::int64_t digests = 0, bytes = 0;
+};
+// Every byte against the manifest that covers the file; where none does, every dataset of an own
+// file against the digest that it carries. GoldenError (exit 5) names file, dataset and offset of
+// what changed, or what is missing.
+Integrity check_integrity(const fs::path& file);
 // Every file of the manifest is there and whole.
 void check_manifest(const fs::path& golden_dir);
 

@@ -272,6 +272,7 @@ DatasetInfo File::info(const std::string& path) const {
   }
   info.stored_bytes = static_cast<std::int64_t>(H5Dget_storage_size(dataset.get()));
   info.pieces = pieces_of(dataset.get(), info.stored_bytes);
+  info.chunked = H5Pget_layout(Plist(H5Dget_create_plist(dataset.get())).get()) == H5D_CHUNKED;
   if (info.bytes > info.stored_bytes * kInflation + kSlack)
     throw UsageError(where(path) + ": claims " + std::to_string(info.bytes) + " bytes and stores " +
                      std::to_string(info.stored_bytes));

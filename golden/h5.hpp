@@ -58,6 +58,7 @@ struct DatasetInfo {
   std::int64_t stored_bytes = 0;  // in the file
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces =
       {};  // (offset, bytes) in the file: one, or the chunks
+  bool chunked = false;
   Attributes attributes = {};
 };
 

@@ -5,11 +5,15 @@
 
 #include <string>
 
+#include "golden/golden.hpp"
 #include "harness/registry.hpp"
 
 namespace parity::golden {
 
 // The case that the id names, with the stored inputs. Not generated again: the stored bits count.
 ImportedCase import_own(const StoredCase& stored, const OpDef& op, const std::string& id);
+
+// Every dataset against the digest that it carries; GoldenError where one differs or carries none.
+Integrity check_dataset_digests(const fs::path& file);
 
 }  // namespace parity::golden

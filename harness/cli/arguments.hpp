@@ -56,6 +56,7 @@ struct Arguments {
   std::string write = {};   // registry: the file
   std::string file = {};    // golden freeze: the file
   bool contiguous = false;  // golden freeze
+  bool digests = false;     // golden verify
 };
 
 // The device that --device names is not there: exit 3.

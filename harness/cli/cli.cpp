@@ -267,15 +267,22 @@ struct Cli {
                "Judge the reference (and with --kernel a kernel) against stored truth; both "
                "families of files",
                "  parity golden verify golden/independent/*.h5\n"
-               "  parity golden verify golden/independent/kda.h5 --kernel kda.chunked_f32",
+               "  parity golden verify golden/independent/kda.h5 --kernel kda.chunked_f32\n"
+               "  parity golden verify --digests large.h5",
                golden_verify);
     sub->add_option("files", args.names, "Golden files, from anywhere")
         ->type_name("FILE")
         ->required();
-    sub->add_option("--kernel", args.kernel, "Judge this kernel too")->type_name("NAME");
-    sub->add_option("--only", args.only, "Keep what matches this glob")
-        ->type_name("GLOB")
-        ->allow_extra_args(false);
+    CLI::Option* kernel =
+        sub->add_option("--kernel", args.kernel, "Judge this kernel too")->type_name("NAME");
+    CLI::Option* only = sub->add_option("--only", args.only, "Keep what matches this glob")
+                            ->type_name("GLOB")
+                            ->allow_extra_args(false);
+    sub->add_flag("--digests", args.digests,
+                  "Only that the files are whole, by the manifest or the digests that they carry; "
+                  "nothing is computed")
+        ->excludes(kernel)
+        ->excludes(only);
     execution(sub);
     output(sub);
 

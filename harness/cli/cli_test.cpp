@@ -188,6 +188,12 @@ TEST_F(CommandLine, GoldenFilesOfEveryKindGetTheirExit) {
   EXPECT_NE(good.out.find(" pass, 0 fail"), std::string::npos);
   EXPECT_EQ(parity("golden verify --only '*unit_l2norm*' text.h5 " + goldens + "/kda.h5").exit,
             2);  // the worst of both
+  const Ran whole = parity("golden verify --digests " + goldens + "/kda.h5");
+  EXPECT_EQ(whole.exit, 0) << whole.out << whole.err;
+  EXPECT_NE(whole.out.find("the manifest: "), std::string::npos) << whole.out;
+  fs::copy_file(goldens + "/kda.h5", dir / "foreign.h5");  // no manifest here
+  EXPECT_EQ(parity("golden verify --digests foreign.h5").exit, 4);
+  expect_refused("golden verify --digests --kernel kda.chunked_f32 foreign.h5", "--digests");
 }
 
 TEST_F(CommandLine, DumpsHoldWhatACaseWasJudgedOn) {

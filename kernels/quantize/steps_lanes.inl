@@ -130,6 +130,9 @@ struct Scale {
   return {code, plan.inverse / e4m3_value(code)};
 }
 
+#if PARITY_LANES > 4
+#include "kernels/quantize/steps_codes.inl"
+#else
 // Nearest even, saturating: below 1 the addition of 2^22 rounds to halves, above the code is the top of the bits.
 U e2m1_code(F y, std::uint32_t negative_zero_sign) {
   const U b = bits(y);
@@ -141,34 +144,28 @@ U e2m1_code(F y, std::uint32_t negative_zero_sign) {
   return code | (magnitude == 0 ? sign & negative_zero_sign : sign);
 }
 
-// 16 codes in lanes -> 8 bytes.
-void pack(const U (&codes)[kVectors], std::uint8_t* to) {
-#if PARITY_LANES == 16
-  const auto c = std::bit_cast<__m512i>(codes[0]);
-  const __m512i pairs = _mm512_or_si512(c, _mm512_srli_epi64(c, 28));
-  store(to, _mm_cvtsi128_si64(_mm512_cvtepi64_epi8(pairs)));
-#elif PARITY_LANES == 8
-  // 16 words in order; even + 16 odd in 8 double words; their low bytes.
-  const auto a = std::bit_cast<__m256i>(codes[0]);
-  const auto b = std::bit_cast<__m256i>(codes[1]);
-  const __m256i words = _mm256_packus_epi32(_mm256_permute2x128_si256(a, b, 0x20),
-                                            _mm256_permute2x128_si256(a, b, 0x31));
-  const __m256i pairs = _mm256_madd_epi16(words, _mm256_set1_epi32(0x00100001));
-  const __m128i bytes =
-      _mm_packus_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-  store(to, _mm_cvtsi128_si64(_mm_packus_epi16(bytes, bytes)));
-#else
-  std::uint32_t lane[16];
-  for (int j = 0; j < kVectors; ++j) store(lane + j * W, codes[j]);
-  for (int i = 0; i < 8; ++i)
-    to[i] = static_cast<std::uint8_t>(lane[2 * i] | lane[2 * i + 1] << 4);
-#endif
+template <bool kPositiveZero, class X>
+void group_codes(const X* x, const float* factor, std::uint8_t* codes) {
+  for (int b = 0; b < W; ++b) {
+    std::uint32_t lane[16];
+    for (int j = 0; j < kVectors; ++j)
+      store(lane + j * W, e2m1_code(floats(load_bits(x + 16 * b + W * j)) * factor[b],
+                                    kPositiveZero ? 0U : 8U));
+    for (int i = 0; i < 8; ++i)
+      codes[8 * b + i] = static_cast<std::uint8_t>(lane[2 * i] | lane[2 * i + 1] << 4);
+  }
 }
+
+template <class X>
+U group_amax(const X* x) {
+  return block_amax<W>(x);
+}
+#endif
 
 template <class X>
 void quantise_group(const Plan& plan, const X* x, std::uint8_t* codes, std::uint8_t* scales,
                     float* encode) {
-  const Scale scale = scale_of(plan, floats(block_amax<W>(x)));
+  const Scale scale = scale_of(plan, floats(group_amax(x)));
 #if PARITY_LANES == 16
   store(scales, _mm512_cvtepi32_epi8(std::bit_cast<__m512i>(scale.code)));
 #else
@@ -177,14 +174,7 @@ void quantise_group(const Plan& plan, const X* x, std::uint8_t* codes, std::uint
   float factor[W];
   store(factor, scale.encode);
   if (encode != nullptr) store(encode, scale.encode);
-  const std::uint32_t negative_zero_sign = plan.positive_zero ? 0U : 8U;
-  for (int b = 0; b < W; ++b) {
-    U code[kVectors];
-    for (int j = 0; j < kVectors; ++j)
-      code[j] = e2m1_code(floats(load_bits(x + 16 * b + W * j)) * factor[b],
-                          negative_zero_sign);
-    pack(code, codes + 8 * b);
-  }
+  plan.positive_zero ? group_codes<true>(x, factor, codes) : group_codes<false>(x, factor, codes);
 }
 
 template <class X>
