@@ -53,7 +53,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   }
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ > 0) {
-    void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (mapped == MAP_FAILED) throw UsageError(path.string() + ": cannot be mapped");
     data_ = static_cast<const std::byte*>(mapped);

@@ -8,6 +8,8 @@
 #include "golden/golden.hpp"
 #include "golden/h5.hpp"
 #include "harness/failure.hpp"
+#include "harness/registry.hpp"
+#include "harness/walk.hpp"
 
 namespace parity::golden {
 namespace {
@@ -18,7 +20,7 @@ class OwnDigests : public ::testing::TestWithParam<bool> {  // contiguous or not
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     freeze({.file = file(),
-            .cases = {parse_id("l2norm/N66,D96/f32/normal/s0").problem},
+            .cases = {resolve(registry(), parse_id("l2norm/N66,D96/f32/normal/s0"))},
             .contiguous = GetParam()});
   }
   ~OwnDigests() override { fs::remove_all(dir_); }
