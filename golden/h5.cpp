@@ -209,7 +209,10 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces_of(hid_t dataset,
 File::File(const fs::path& path) : path_(path) {
   quiet();
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) throw UsageError(path.string() + ": no such file");
+  if (!fs::exists(path, error)) throw UsageError(path.string() + ": no such file");
+  if (!fs::is_regular_file(path, error))
+    throw UsageError(path.string() +
+                     (fs::is_directory(path, error) ? ": is a folder" : ": is no regular file"));
   if (H5Fis_hdf5(path.c_str()) <= 0) throw UsageError(path.string() + ": not an HDF5 file");
   file_ = FileId(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (!file_)

@@ -27,6 +27,7 @@ Type text_type(const std::string& value) {
 }  // namespace
 
 Writer::Writer(const std::filesystem::path& path) : path_(path) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // what goes wrong is told below, once
   // No times in the file: the same content gives the same bytes.
   file_ = FileId(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   if (!file_) throw UsageError(path.string() + ": cannot be written");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harness/failure.hpp"
+#include "harness/source_path.hpp"
 #include "harness/worker.hpp"
 
 namespace parity {
@@ -89,7 +90,7 @@ Trouble trouble_of(std::exception_ptr thrown) {
   } catch (const std::bad_alloc&) {
     return {"memory", "out of memory"};
   } catch (const Failure& e) {
-    return {"harness", fmt::format("{} ({}:{})", e.what(), e.file, e.line)};
+    return {"harness", fmt::format("{} ({}:{})", e.what(), in_repository(e.file), e.line)};
   } catch (const std::exception& e) {
     return {"harness", e.what()};
   } catch (...) {

@@ -8,6 +8,7 @@
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
 #include "harness/launch.hpp"
+#include "harness/source_path.hpp"
 #include "harness/walk.hpp"
 
 namespace parity {
@@ -230,7 +231,8 @@ CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Kn
   } catch (const std::bad_alloc&) {
     set_error(record, "memory", "out of memory");
   } catch (const Failure& e) {
-    set_error(record, "harness", fmt::format("{} ({}:{})", e.what(), e.file, e.line));
+    set_error(record, "harness",
+              fmt::format("{} ({}:{})", e.what(), in_repository(e.file), e.line));
   } catch (const std::exception& e) {
     set_error(record, "harness", e.what());
   } catch (...) {

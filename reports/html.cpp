@@ -1,6 +1,8 @@
 // The page: one file, no network, usable from a mail attachment.
+#include <cmath>
 #include <fmt/format.h>
 
+#include "reports/pack.hpp"
 #include "reports/page.hpp"
 #include "reports/words.hpp"
 
@@ -31,7 +33,7 @@ std::string judged(const RunFolder& folder) {
     ++ops[record.op], ++kernels[record.kernel], ++checks[record.check];
     compared += record.accounting.compared;
   }
-  std::string text = fmt::format("{} judged: {}, {}, {} of results compared with fp64 truth",
+  std::string text = fmt::format("{}: {}, {}, {} of results compared with fp64 truth",
                                  count_of(static_cast<std::int64_t>(folder.cases.size()), "record"),
                                  count_of(static_cast<std::int64_t>(ops.size()), "op"),
                                  count_of(static_cast<std::int64_t>(kernels.size()), "candidate"),
@@ -41,6 +43,24 @@ std::string judged(const RunFolder& folder) {
     if (!check.empty()) parts.push_back(fmt::format("{} {}", n, escaped(check)));
   if (!parts.empty()) text += fmt::format(" ({})", fmt::join(parts, ", "));
   return text + ".";
+}
+
+// What a reader of a bad verdict asks first, one case a line.
+std::string first_troubles(const RunFolder& folder) {
+  constexpr std::int64_t kShown = 5;
+  std::string list;
+  std::int64_t shown = 0, all = 0;
+  for (const std::string_view status : {"fail", "error", "unproven"})
+    for (const CaseRecord& record : folder.cases) {
+      if (record.status != status || !unexpected(record)) continue;
+      if (++all > kShown) continue;
+      ++shown;
+      list += fmt::format(R"(<li>{} <a href="{}">{}</a><span class="soft">{}</span></li>)",
+                          badge(record.status), link_to(record), escaped(record.id),
+                          escaped(record.reason));
+    }
+  if (all > shown) list += fmt::format(R"(<li><a href="#cases">and {} more</a></li>)", all - shown);
+  return list.empty() ? "" : "<ul class=\"top\">" + list + "</ul>";
 }
 
 }  // namespace
@@ -74,6 +94,8 @@ std::string bar(double share) {
                      over ? times(share) : number(share));
 }
 
+std::string of_base(double value) { return std::isnan(value) ? "–" : precise(value); }
+
 Table::Table(std::vector<std::string_view> titles) {
   for (std::string_view title : titles) {
     const char mark = title.empty() ? ' ' : title.front();
@@ -87,7 +109,7 @@ Table::Table(std::vector<std::string_view> titles) {
 }
 
 void Table::row(const std::vector<std::string>& cells) {
-  rows_ += "<tr data-row>";
+  rows_ += "<tr>";
   for (std::size_t i = 0; i < cells.size(); ++i)
     rows_ += fmt::format("<td{}>{}</td>", classes_.at(i), cells[i]);
   rows_ += "</tr>";
@@ -121,6 +143,7 @@ std::string headline(const RunFolder& folder) {
   text += "</div>";
   for (const Complaint& complaint : folder.complaints)
     text += fmt::format("<p>{} {}</p>", badge("error"), escaped(complaint.text));
+  text += first_troubles(folder);
   if (folder.mutation) {
     const MutationSummary& m = *folder.mutation;
     text += fmt::format(
@@ -167,7 +190,6 @@ std::string environment(const RunFolder& folder) {
 }  // namespace page
 
 std::string html(const RunFolder& folder) {
-  constexpr std::size_t kRoom = 6u << 20;  // bytes of case details
   std::string text =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width,initial-scale=1\">";
@@ -180,12 +202,12 @@ std::string html(const RunFolder& folder) {
       R"(<a href="#bounds">Bounds</a><a href="#environment">Environment</a></nav><span class="soft" id="shown"></span>)"
       R"(<input id="filter" type="search" placeholder="filter: kda bf16 -pass" aria-label="filter cases" title="press / to filter, n and p to step through cases"><kbd>/</kbd>)"
       R"(<button id="theme" title="colour scheme">auto</button></header><main>)";
-  text += page::headline(folder) + page::matrix(folder) + page::cases(folder, kRoom) +
-          page::kill_table(folder) + page::ledger(folder) + page::environment(folder);
-  return text +
-         fmt::format(
-             "</main><div class=\"toast\" id=\"toast\"></div><script>{}</script></body></html>\n",
-             page::script());
+  const page::Cases cases = page::cases(folder);
+  text += page::headline(folder) + page::matrix(folder) + cases.html + page::kill_table(folder) +
+          page::ledger(folder) + page::environment(folder);
+  text += R"(</main><div class="toast" id="toast"></div><script type="text/plain" id="packed">)";
+  if (!cases.packed.empty()) text += packed(cases.packed);
+  return text + fmt::format("</script><script>{}</script></body></html>\n", page::script());
 }
 
 }  // namespace parity::reports

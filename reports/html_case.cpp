@@ -80,7 +80,7 @@ std::string views_table(const TensorRecord& tensor) {
 std::string points_table(const TensorRecord& tensor) {
   Table table({"$worst points", "#truth", "#base", "#candidate", "#ulp", "#r"});
   for (const WorstPoint& p : tensor.worst_points)
-    table.row({escaped(p.letters), precise(p.truth), precise(p.base), precise(p.candidate),
+    table.row({escaped(p.letters), precise(p.truth), of_base(p.base), precise(p.candidate),
                number(p.ulp), number(p.bound_used)});
   return table.empty() ? "" : table.html();
 }
@@ -152,9 +152,11 @@ std::string pictures_of(const CaseRecord& record, const TensorRecord& tensor) {
 }
 
 std::string tensor_section(const CaseRecord& record, const TensorRecord& tensor) {
+  const ViewResult* view = telling_view(tensor);
   std::string text =
       fmt::format("<div class=\"tensor\"><h4><code>{}</code> {} {}</h4>", escaped(tensor.name),
-                  badge(tensor.status), bar(tensor.bound_used));
+                  badge(tensor.status),
+                  view ? escaped(view->view) + " " + bar(excess(*view)) : bar(tensor.bound_used));
   std::string quantiles;
   for (const auto& [name, value] : tensor.quantiles)
     quantiles +=
@@ -184,8 +186,6 @@ std::string details(const CaseRecord& record, bool pictures) {
   const Times& t = record.time_ms;
   const auto order = by_use(record);
   std::string text = "<div class=\"body\"><dl>" + term("reason", escaped(record.reason));
-  if (const TensorRecord* tensor = record.status == "fail" ? telling_tensor(record) : nullptr)
-    text += term("what", escaped(what_failed(*tensor)));
   for (const std::string& complaint : record.accounting.complaints)
     text += term("accounting", escaped(complaint));
   if (pictures) {

@@ -35,6 +35,11 @@ std::string row(const CaseRecord& record, bool pictures) {
   return text + "</summary>" + details(record, pictures) + "</details>\n";
 }
 
+// "kda.chunked_f32", "kda reference": what names its op already is not told it twice.
+std::string candidate_of(const CaseRecord& record) {
+  return record.kernel.starts_with(record.op) ? record.kernel : record.op + " " + record.kernel;
+}
+
 // What a reader wants first: what is wrong, what is unproven, then what comes nearest to its bound.
 double interest(const CaseRecord& record) {
   if (unexpected(record))
@@ -48,58 +53,73 @@ double interest(const CaseRecord& record) {
 
 }  // namespace
 
-std::string cases(const RunFolder& folder, std::size_t room) {
+Cases cases(const RunFolder& folder) {
+  // Bytes of cases in full, with pictures: of those that stand in the page as they are, and of
+  // those that are packed (to about a third).
+  constexpr std::size_t kPlainRoom = 2u << 20, kPackedRoom = 5u << 20;
   std::vector<std::size_t> order(folder.cases.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::size_t i) { return interest(folder.cases[i]); });
-  std::vector<std::string> rows(folder.cases.size());
-  std::size_t taken = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    taken += (rows[i] = row(folder.cases[i], false)).size();
-  for (const std::size_t i : order) {
-    if (interest(folder.cases[i]) < 0) break;
-    std::string full = row(folder.cases[i], true);
-    if (taken - rows[i].size() + full.size() > room) continue;
-    taken += full.size() - rows[i].size();
-    rows[i] = std::move(full);
-  }
 
-  std::string troubled;
-  std::map<std::string, std::pair<std::string, std::vector<std::size_t>>>
-      groups;  // by op and kernel
-  std::size_t wrong = 0;
+  struct Group {
+    std::string html = {};
+    std::vector<std::size_t> members = {};
+  };
+  std::string plain;
+  std::size_t full = 0, wrong = 0;  // bytes of packed cases in full; cases that do not pass
+  std::map<std::string, Group> groups;
   for (const std::size_t i : order) {
     const CaseRecord& record = folder.cases[i];
-    if (unexpected(record)) {
-      troubled += rows[i];
-      ++wrong;
-      continue;
+    const bool trouble = unexpected(record);
+    wrong += trouble;
+    if (trouble) {
+      std::string text = row(record, true);
+      if (plain.size() + text.size() <= kPlainRoom) {
+        plain += text;
+        continue;
+      }
     }
-    auto& [text, members] =
-        groups[fmt::format("{} {} {} {} {}", record.status == "pass" ? 0 : 1, record.op,
-                           record.kernel, record.dtype, record.status)];
-    text += rows[i];
-    members.push_back(i);
+    std::string text;
+    if (full < kPackedRoom && interest(record) >= 0)
+      full += (text = row(record, true)).size();
+    else
+      text = row(record, false);
+    Group& group =
+        groups[trouble ? ""  // what had no room above comes first
+                       : fmt::format("{} {} {} {} {}", record.status == "pass" ? 0 : 1, record.op,
+                                     record.kernel, record.dtype, record.status)];
+    group.html += text;
+    group.members.push_back(i);
   }
-  std::string text =
-      R"(<h2 id="cases">Cases</h2><p class="soft"><kbd>/</kbd> filters by words of the id, status or check (a leading - excludes), <kbd>n</kbd> and <kbd>p</kbd> step through )"
-      R"(what is open. Candidates nearest to their bound come first, with pictures.</p>)";
-  if (wrong) text += fmt::format("<h3>Does not pass ({})</h3>{}", wrong, troubled);
+
+  Cases out;
+  out.html = fmt::format(R"(<h2 id="cases" data-total="{}">Cases</h2>)", folder.cases.size());
+  out.html +=
+      R"(<p class="soft"><kbd>/</kbd> filters by words of the id, status or check (a leading - excludes), <kbd>n</kbd> and <kbd>p</kbd> step through )"
+      R"(what is open. Candidates nearest to their bound come first, with pictures.</p>)"
+      R"(<noscript><p>The groups below open with scripts only; records.jsonl beside this page holds every case.</p></noscript>)";
+  if (wrong) out.html += fmt::format("<h3>Does not pass ({})</h3>{}", wrong, plain);
+  std::size_t part = 0;
   for (const auto& [key, group] : groups) {
-    const CaseRecord& first = folder.cases[group.second.front()];
+    const CaseRecord& first = folder.cases[group.members.front()];
     double used = 0;
-    for (const std::size_t i : group.second) used = std::max(used, max_bound_used(folder.cases[i]));
-    const bool expected = first.status == "fail";
-    text += fmt::format(
-        R"(<details class="group"><summary>{}<b>{}</b> {}<span class="soft">{}</span>{}</summary><div class="in">{}</div></details>)",
-        badge(first.status), escaped(first.kernel.empty() ? first.op : first.kernel),
-        escaped(first.dtype),
-        count_of(static_cast<std::int64_t>(group.second.size()),
-                 expected ? "expected failure" : "case"),
-        first.status == "pass" ? bar(used) : "", group.first);
+    for (const std::size_t i : group.members)
+      used = std::max(used, max_bound_used(folder.cases[i]));
+    const auto n = static_cast<std::int64_t>(group.members.size());
+    const std::string title =
+        key.empty()
+            ? "<b>more that does not pass</b>"
+            : fmt::format("<b>{}</b> {}", escaped(candidate_of(first)), escaped(first.dtype));
+    out.html += fmt::format(
+        R"(<details class="group"><summary>{}{}<span class="soft">{}</span>{}</summary><div class="in" data-part="{}"></div></details>)",
+        badge(first.status), title,
+        count_of(n, first.status == "fail" && !key.empty() ? "expected failure" : "case"),
+        first.status == "pass" ? bar(used) : "", part);
+    if (part++) out.packed += kPartEnd;
+    out.packed += group.html;
   }
-  return text;
+  return out;
 }
 
 }  // namespace parity::reports::page

@@ -25,11 +25,11 @@ std::string square(const CaseRecord& record) {
                                        : record.status == "unsupported" ? ""
                                        : record.status == "error"       ? "!"
                                                                         : "?";
-  std::string title = fmt::format("{}: {} {}", record.status, record.id, record.direction);
-  if (!record.tensors.empty())
-    title += fmt::format(", {} of the bound", number(max_bound_used(record)));
-  return fmt::format(R"(<a class="{}" href="{}" title="{}">{}</a>)", escaped(css), link_to(record),
-                     escaped(title), mark);
+  // The script makes the tip of id, status and share: here it would be half of the page.
+  const std::string share =
+      record.tensors.empty() ? "" : fmt::format(R"( data-u="{}")", number(max_bound_used(record)));
+  return fmt::format(R"(<a class="{}" href="{}"{}>{}</a>)", escaped(css), link_to(record), share,
+                     mark);
 }
 
 std::string legend() {
@@ -50,19 +50,45 @@ struct Column {
   auto operator<=>(const Column&) const = default;
 };
 
+// "kda_h200" of "kda/kda_h200:case/..."; empty for a case that was generated.
+std::string file_of(const CaseRecord& record) {
+  if (record.check != "golden" && record.check != "recording") return "";
+  const std::size_t slash = record.id.find('/'), colon = record.id.find(':');
+  return slash < colon && colon != std::string::npos
+             ? record.id.substr(slash + 1, colon - slash - 1)
+             : "stored";
+}
+
+// Cases of files: their shapes differ from file to file, so a line holds a file and a candidate.
+std::string stored_matrix(const std::vector<const CaseRecord*>& records) {
+  std::map<std::vector<std::string>, std::string> rows;
+  for (const CaseRecord* record : records)
+    if (const std::string file = file_of(*record); !file.empty())
+      rows[{file, record->kernel, record->dtype}] += square(*record);
+  if (rows.empty()) return "";
+  std::string text =
+      "<table class=\"matrix\"><tr><th>file</th><th>candidate</th><th>dtype</th><th></th></tr>";
+  for (const auto& [key, squares] : rows)
+    text += fmt::format(
+        "<tr><td class=\"id\">{}</td><td>{}</td><td>{}</td>"
+        "<td><div class=\"sq wide\">{}</div></td></tr>",
+        escaped(key[0]), escaped(key[1]), escaped(key[2]), squares);
+  return text + "</table>";
+}
+
 std::string op_matrix(const std::string& op, const std::vector<const CaseRecord*>& records) {
   std::map<std::string, std::map<Column, std::string>> rows;
   std::map<Column, int> columns;
   std::vector<std::string> order;
   for (const CaseRecord* record : records) {
-    const std::string shape = record->sizes_text.empty() ? "stored cases" : record->sizes_text;
+    if (!file_of(*record).empty()) continue;
+    const std::string shape = record->sizes_text.empty() ? "any" : record->sizes_text;
     const Column column{record->kernel, record->dtype};
     if (!rows.contains(shape)) order.push_back(shape);
     rows[shape][column] += square(*record);
     ++columns[column];
   }
-  std::string text =
-      fmt::format("<h3>{}</h3><table class=\"matrix\"><tr><th>shape</th>", escaped(op));
+  std::string text = "<table class=\"matrix\"><tr><th>shape</th>";
   for (const auto& [column, n] : columns)
     text += fmt::format(
         "<th class=\"k\">{}<br>{}</th>",
@@ -71,7 +97,7 @@ std::string op_matrix(const std::string& op, const std::vector<const CaseRecord*
         escaped(column.dtype));
   text += "</tr>";
   for (const std::string& shape : order) {
-    text += fmt::format("<tr data-row><td class=\"id\">{}</td>", escaped(shape));
+    text += fmt::format("<tr><td class=\"id\">{}</td>", escaped(shape));
     for (const auto& [column, n] : columns) {
       const auto found = rows[shape].find(column);
       text += found == rows[shape].end()
@@ -80,7 +106,7 @@ std::string op_matrix(const std::string& op, const std::vector<const CaseRecord*
     }
     text += "</tr>";
   }
-  return text + "</table>";
+  return order.empty() ? "" : text + "</table>";
 }
 
 }  // namespace
@@ -93,7 +119,9 @@ std::string matrix(const RunFolder& folder) {
       R"(its bound the worst element used. Follow it to the case.</p>)";
   text += legend() + "<div class=\"card\">";
   if (ops.empty()) text += "<p>Nothing was judged.</p>";
-  for (const auto& [op, records] : ops) text += op_matrix(op, records);
+  for (const auto& [op, records] : ops)
+    text +=
+        fmt::format("<h3>{}</h3>", escaped(op)) + op_matrix(op, records) + stored_matrix(records);
   return text + "</div>";
 }
 
@@ -116,7 +144,7 @@ std::string kill_table(const RunFolder& folder) {
   }
   return fmt::format(
       R"(<h2 id="kill">Kill table</h2><p class="soft">Each line is a fault of the catalogue, switched on in a kernel or in the base and )"
-      R"(judged by the same cases and bounds. {} killed, {} survived, {} unsupported; {} on {} clean variants.</p><div class="card">{}</div>)",
+      R"(judged by the same cases and bounds. {} killed, {} survived, {} unsupported; {} on {} clean variants.</p><div class="card" id="mutants">{}</div>)",
       m.killed, m.survived, m.unsupported, count_of(m.false_alarms, "false alarm"), m.clean,
       table.html());
 }
@@ -162,7 +190,7 @@ std::string ledger(const RunFolder& folder) {
   return fmt::format(
       R"(<h2 id="bounds">Ledger of bounds</h2><p class="soft">Every bound that was applied, where it comes from, and how much of it was )"
       R"(used: by the worst candidate that passes, and by the base (the reference at the kernel's own contract).</p>)"
-      R"(<div class="card">{}<h3>Derivations</h3><dl class="why">{}</dl></div>)",
+      R"(<div class="card" id="ledger">{}<h3>Derivations</h3><dl class="why">{}</dl></div>)",
       table.html(), derivations);
 }
 

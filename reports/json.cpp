@@ -41,10 +41,9 @@ concept Record = requires(AnyArchive& a, T& r) {
 // kept.
 bool absent_when_empty(std::string_view key) {
   static const std::set<std::string_view> keys = {
-      "error_kind", "view",     "views",         "expected",           "fault",
-      "parameter",  "worst",    "worst_points",  "profiles",           "detail",
-      "alias",      "heatmaps", "ulp_histogram", "ulp_histogram_base", "complaints",
-      "scatter"};
+      "error_kind",         "view",       "views",  "expected", "fault",    "parameter",
+      "worst_points",       "profiles",   "detail", "alias",    "heatmaps", "ulp_histogram",
+      "ulp_histogram_base", "complaints", "scatter"};
   return keys.contains(key);
 }
 
@@ -239,8 +238,8 @@ std::string summary_json(const RunFolder& folder, const std::filesystem::path& d
   out.field("exit", folder.exit).field("wall_ms", folder.wall_ms).key("mutants");
   put(out, folder.mutation);
   out.key("paths").begin_object();
-  for (const char* file :
-       {"records.jsonl", "summary.json", "report.html", "junit.xml", "summary.md"})
+  for (const char* file : {"records.jsonl", "summary.json", "report.html", "junit.xml",
+                           "summary.md", "report.sarif", "annotations.txt"})
     out.field(file, (dir / file).string());
   return out.end_object().end_object().text() + "\n";
 }

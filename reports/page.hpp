@@ -18,7 +18,8 @@ std::string anchor_of(const CaseRecord&);
 std::string link_to(const CaseRecord&);  // "#...", percent-encoded
 
 std::string badge(std::string_view status);
-std::string bar(double share);  // share of a limit as a bar and a number
+std::string bar(double share);      // share of a limit as a bar and a number
+std::string of_base(double value);  // a dash where there was no base to compare with
 
 // A table, row by row. Cells are HTML. The first character of a title may say what its column
 // holds: '#' numbers, '$' a name in one line, '@' an id that may wrap.
@@ -36,8 +37,17 @@ class Table {
 
 std::string headline(const RunFolder&);
 std::string matrix(const RunFolder&);
-std::string cases(const RunFolder&,
-                  std::size_t room);  // bytes; what does not fit is shown without pictures
+
+// The list of cases. What does not pass stands in the page as it is; groups of what passes, which
+// are long and alike, are packed: their boxes say data-part="N", for part N of `packed`, which the
+// script unpacks and sets in when a group is opened, filtered or linked to.
+struct Cases {
+  std::string html = {};
+  std::string packed = {};  // parts, each after the other with kPartEnd between them
+};
+inline constexpr char kPartEnd = '\x1e';  // stands in no text: `escaped` replaces it
+Cases cases(const RunFolder&);
+
 std::string kill_table(const RunFolder&);
 std::string ledger(const RunFolder&);
 std::string environment(const RunFolder&);

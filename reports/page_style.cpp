@@ -12,11 +12,11 @@ std::string_view style() {
 --n0:#d5dfe8;--n1:#a3bacf;--n2:#6489ab;--n3:#2f5a85;--bars:#3f8f90;--bound:#c62828;--base:#8a6d3b}
 :root[data-theme=dark]{color-scheme:dark;--bg:#14171a;--card:#1b1f23;--ink:#e6e8ea;--soft:#9aa4ae;--line:#30363c;--link:#6cb2ff;--code:#23282d;
 --pass:#5ccf8f;--fail:#ff7b72;--error:#d597ea;--unproven:#f0b15a;--unsupported:#98a1aa;--waived:#d8bd5a;--pass-bg:#12301f;--fail-bg:#3a1719;
---s0:#1f2a2c;--s1:#213a3c;--s2:#234d4f;--s3:#256668;--s4:#2b8385;--s5:#4fb0b0;--s6:#a4513f;--s7:#e0604c;--s8:#ff8f80;
+--s0:#263336;--s1:#25403f;--s2:#234d4f;--s3:#256668;--s4:#2b8385;--s5:#4fb0b0;--s6:#a4513f;--s7:#e0604c;--s8:#ff8f80;
 --n0:#26323d;--n1:#34506a;--n2:#4f7fae;--n3:#8fc1f2;--bars:#4fb0b0;--bound:#ff7b72;--base:#d8bd5a}
 @media (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;--bg:#14171a;--card:#1b1f23;--ink:#e6e8ea;--soft:#9aa4ae;--line:#30363c;--link:#6cb2ff;--code:#23282d;
 --pass:#5ccf8f;--fail:#ff7b72;--error:#d597ea;--unproven:#f0b15a;--unsupported:#98a1aa;--waived:#d8bd5a;--pass-bg:#12301f;--fail-bg:#3a1719;
---s0:#1f2a2c;--s1:#213a3c;--s2:#234d4f;--s3:#256668;--s4:#2b8385;--s5:#4fb0b0;--s6:#a4513f;--s7:#e0604c;--s8:#ff8f80;
+--s0:#263336;--s1:#25403f;--s2:#234d4f;--s3:#256668;--s4:#2b8385;--s5:#4fb0b0;--s6:#a4513f;--s7:#e0604c;--s8:#ff8f80;
 --n0:#26323d;--n1:#34506a;--n2:#4f7fae;--n3:#8fc1f2;--bars:#4fb0b0;--bound:#ff7b72;--base:#d8bd5a}}
 *{box-sizing:border-box}
 html{scroll-padding-top:64px}
@@ -41,7 +41,7 @@ p{margin:4px 0 10px;max-width:88ch}.soft{color:var(--soft)}
 .counts{display:flex;gap:10px;flex-wrap:wrap;margin:14px 0 4px}
 .count{min-width:104px;padding:7px 13px;border:1px solid var(--line);border-radius:8px;background:var(--bg)}
 .count b{display:block;font-size:21px;line-height:1.2;font-variant-numeric:tabular-nums}
-.counts+p{margin-top:14px}.count.zero{opacity:.5}
+.counts+p{margin-top:14px}ul.top{list-style:none;margin:14px 0 8px;padding:0}ul.top li{margin:3px 0;overflow-wrap:anywhere}ul.top .soft{margin-left:8px}.count.zero{opacity:.5}
 .pass{color:var(--pass)}.fail,.survived{color:var(--fail)}.error{color:var(--error)}.unproven{color:var(--unproven)}.unsupported{color:var(--unsupported)}.waived{color:var(--waived)}.killed{color:var(--pass)}.expected{color:var(--soft)}
 .badge{display:inline-block;min-width:44px;padding:0 7px;border-radius:5px;border:1px solid currentColor;font-size:11.5px;line-height:18px;text-align:center;font-weight:600}
 .badge.fail,.badge.survived{background:var(--fail-bg)}
@@ -56,7 +56,9 @@ td.id{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size
 .matrix{width:auto}.matrix th.k{vertical-align:bottom;padding-right:16px;line-height:1.3}.matrix td{padding:3px 16px 3px 0}.matrix td.name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:nowrap}
 td.id{white-space:nowrap}
 .sq{display:flex;flex-wrap:wrap;gap:2px;max-width:232px}
+.sq.wide{max-width:760px}
 .sq a{width:13px;height:13px;border-radius:3px;font:700 10px/13px system-ui;text-align:center;color:#fff;text-decoration:none}
+.sq .s0,.sq .s1,.legend .s0,.legend .s1{box-shadow:inset 0 0 0 1px var(--line)}
 .sq a:hover,.sq a:focus{outline:2px solid var(--ink)}
 .s0{background:var(--s0)}.s1{background:var(--s1)}.s2{background:var(--s2)}.s3{background:var(--s3)}.s4{background:var(--s4)}.s5{background:var(--s5)}.s6{background:var(--s6)}.s7{background:var(--s7)}.s8{background:var(--s8)}
 .sq .x-fail{background:var(--fail)}.sq .x-error{background:var(--error)}.sq .x-unproven{background:var(--unproven)}.sq .x-waived{background:var(--waived)}.sq .x-unsupported{background:none;border:1px dashed var(--unsupported)}
@@ -102,7 +104,8 @@ svg path.s0{stroke:var(--s0)}svg path.s1{stroke:var(--s1)}svg path.s2{stroke:var
 .toast.on{opacity:1}
 kbd{border:1px solid var(--line);border-bottom-width:2px;border-radius:4px;padding:0 5px;font-size:11px;background:var(--bg)}
 [hidden]{display:none!important}
-@media (max-width:800px){main{padding:14px}header.top{padding:8px 14px}header.top nav{display:none}.body dl{grid-template-columns:1fr}}
+@media (max-width:800px){main{padding:14px}header.top{padding:8px 14px}header.top nav{display:none}.body dl,.env dl{grid-template-columns:1fr}.body table{display:block;overflow-x:auto}.body dt{margin-top:5px}
+details.case>summary{flex-wrap:wrap;gap:4px 10px}details.case>summary code{flex:1 0 70%}details.group>summary{flex-wrap:wrap;gap:4px 10px}details.group>.in{margin-left:0;padding-left:8px}.repro{flex-wrap:wrap}.pics{grid-template-columns:1fr}.verdict{padding:14px}}
 @media print{header.top,button{display:none}}
 )css";
 }

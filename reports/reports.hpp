@@ -98,7 +98,9 @@ std::string summary_line(
 
 std::string html(const RunFolder&);
 std::string junit(const RunFolder&);
-std::string markdown(const RunFolder&);  // below 1 MiB
+std::string markdown(const RunFolder&);     // below 1 MiB
+std::string sarif(const RunFolder&);        // failures with a place in the repository
+std::string annotations(const RunFolder&);  // a line for each kernel that does not pass
 
 // All files of a run's folder but records.jsonl, each written atomically.
 void write_reports(const RunFolder&, const std::filesystem::path& dir);

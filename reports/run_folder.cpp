@@ -32,6 +32,7 @@ void write_all(int file, std::string_view text, const fs::path& path) {
 }
 
 std::string slurp(const fs::path& file) {
+  if (fs::is_directory(file)) throw UsageError(fmt::format("{} is a folder", file.string()));
   std::ifstream in(file, std::ios::binary);
   if (!in) complain("read", file);
   std::ostringstream text;
@@ -176,6 +177,8 @@ void write_reports(const RunFolder& folder, const fs::path& dir) {
   write_atomically(dir / "report.html", html(folder));
   write_atomically(dir / "junit.xml", junit(folder));
   write_atomically(dir / "summary.md", markdown(folder));
+  write_atomically(dir / "report.sarif", sarif(folder));
+  write_atomically(dir / "annotations.txt", annotations(folder));
   write_atomically(dir / "summary.json", summary_json(folder, dir));
 }
 

@@ -4,10 +4,13 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <string_view>
 #include <tuple>
+#include <zlib.h>
 
 #include "harness/numeric/philox.hpp"
+#include "reports/page.hpp"
 
 namespace parity::reports::test {
 
@@ -283,6 +286,46 @@ std::string markup_error(std::string_view text) {
     at = end;
   }
   return open.empty() ? "" : "<" + open.back() + "> is never closed";
+}
+
+std::string unpacked(std::string_view page) {
+  constexpr std::string_view kOpen = "id=\"packed\">";
+  std::string text(page);
+  const std::size_t begin = text.find(kOpen) + kOpen.size(), end = text.find('<', begin);
+  std::string bytes;  // base64
+  unsigned bits = 0;
+  int held = 0;
+  for (const char c : text.substr(begin, end - begin)) {
+    const std::size_t digit =
+        std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+            .find(c);
+    if (digit == std::string_view::npos) break;
+    bits = (bits << 6U | static_cast<unsigned>(digit)) & 0xFFFFU;
+    if ((held += 6) >= 8) bytes += static_cast<char>(bits >> (held -= 8) & 0xFFU);
+  }
+  text.erase(begin, end - begin);
+  if (bytes.empty()) return text;
+  std::string whole(64u << 20, '\0');
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(whole.data());
+  stream.avail_out = static_cast<uInt>(whole.size());
+  EXPECT_EQ(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  whole.resize(stream.total_out);
+  inflateEnd(&stream);
+  std::size_t at = 0;
+  for (int part = 0; at <= whole.size(); ++part) {
+    const std::size_t stop = std::min(whole.find(page::kPartEnd, at), whole.size());
+    const std::string box = "data-part=\"" + std::to_string(part) + "\">";
+    const std::size_t place = text.find(box);
+    EXPECT_NE(place, std::string::npos) << part;
+    if (place == std::string::npos) break;
+    text.insert(place + box.size(), whole, at, stop - at);
+    at = stop + 1;
+  }
+  return text;
 }
 
 std::size_t occurrences(std::string_view text, std::string_view word) {

@@ -21,6 +21,8 @@ RunFolder sample_run(int passing, bool failing);
 // What is wrong with the markup: an unbalanced or misnested tag, a bare '<' or '&'; "" where
 // nothing is. Void elements and the raw text of <style> and <script> are known.
 std::string markup_error(std::string_view text);
+// The page as a browser has it once every group has been opened.
+std::string unpacked(std::string_view page);
 std::size_t occurrences(std::string_view text, std::string_view word);
 
 }  // namespace parity::reports::test

@@ -13,6 +13,7 @@ parity_require(Eigen3)
 parity_require(nlohmann_json)
 parity_require(CLI11)
 parity_require(OpenSSL COMPONENTS Crypto)
+parity_require(ZLIB)
 parity_require(benchmark)
 
 # parity_library(NAME HEADER [LIBRARY NAMES]): an INTERFACE target for what comes without a CMake package. Without library names: header-only.

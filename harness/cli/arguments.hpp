@@ -81,7 +81,10 @@ int golden_verify(const Arguments&);
 int golden_diff(const Arguments&);
 int golden_info(const Arguments&);
 
-// Parses, runs the verb, turns what was thrown into a message on stderr and an exit code.
+// Parses and runs the verb: its exit code. Trouble is thrown.
+int dispatch(int argc, char** argv);
+// The same, with what was thrown turned into a message on stderr (with --json also a document on
+// stdout) and an exit code.
 int main(int argc, char** argv);
 
 }  // namespace parity::cli

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "harness/failure.hpp"
+#include "harness/source_path.hpp"
 #include "harness/walk.hpp"
 
 namespace parity::cli {
@@ -40,16 +41,13 @@ KernelInfo info_of(const KernelDef& def, const std::vector<Case>& cases) {
   KernelInfo info{.name = std::string(def.name),
                   .op = std::string(def.op),
                   .what = std::string(def.what),
-                  .file = def.where.file_name(),
+                  .file = std::string(in_repository(def.where.file_name())),
                   .needs = std::string(def.needs),
                   .environment = std::string(def.environment),
                   .contract = describe(def.contract),
                   .dtypes = names(def.contract.dtypes),
                   .takes = {{"smoke", 0}, {"full", 0}, {"long", 0}},
                   .faults = faults_of(def.faults, def.name)};
-  // Below the root of the sources, wherever they were compiled.
-  if (const std::size_t at = info.file.rfind("kernels/"); at != std::string::npos)
-    info.file = info.file.substr(at);
   if (def.forward) info.directions.emplace_back("forward");
   if (def.backward) info.directions.emplace_back("backward");
   for (const Variant& variant : def.variants)

@@ -8,6 +8,7 @@
 #include "harness/build_info.hpp"
 #include "harness/cli/arguments.hpp"
 #include "harness/cli/terminal.hpp"
+#include "harness/cli/values.hpp"
 #include "harness/failure.hpp"
 #include "harness/text.hpp"
 
@@ -70,7 +71,8 @@ struct Cli {
         ->type_name("N|host");
     sub->add_option("--seed", args.seed,
                     "Add this to every declared seed; in the sweep lane the day is added otherwise")
-        ->type_name("N");
+        ->type_name("N")
+        ->check(is_seed);
   }
   void cases(CLI::App* sub) {
     selection(sub);
@@ -100,7 +102,7 @@ struct Cli {
     sub->add_option("--timeout-per-case", args.timeout_s,
                     "A candidate that takes longer is an error of its own")
         ->type_name("S")
-        ->check(CLI::PositiveNumber)
+        ->check(is_seconds)
         ->capture_default_str();
     sub->add_option("--memory-per-case", args.memory_mib, "Address space of a case")
         ->type_name("MIB")
@@ -329,6 +331,14 @@ void check_verb(const CLI::App& app, const std::string& path, int argc, char** a
                                  near_hint(word, known), fmt::join(known, ", ")));
 }
 
+// A flag whose value is empty is most often an unset variable of a script: it asks for nothing.
+void refuse_empty_values(const CLI::App& sub, const std::string& path) {
+  for (const CLI::Option* option : sub.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty() && option->get_items_expected_max() > 0)
+        throw UsageError(fmt::format("{}: {} is empty", path, option->get_name()));
+}
+
 void refuse_extras(const CLI::App& sub, const std::string& path) {
   const std::vector<std::string> extras = sub.remaining();
   if (extras.empty()) return;
@@ -342,6 +352,8 @@ void refuse_extras(const CLI::App& sub, const std::string& path) {
   const std::string word = flag->substr(0, flag->find('='));
   throw UsageError(fmt::format("{}: unknown flag '{}'{}", path, word, near_hint(word, known)));
 }
+
+}  // namespace
 
 int dispatch(int argc, char** argv) {
   Arguments args;
@@ -366,32 +378,11 @@ int dispatch(int argc, char** argv) {
     if (!sub->parsed()) continue;
     args.verb = sub->get_name();
     refuse_extras(*sub, "parity " + args.verb);
+    refuse_empty_values(*sub, "parity " + args.verb);
+    if (!args.lane.empty()) parse_lane(args.lane);  // also where no case is asked for
     return call(args);
   }
   throw UsageError("parity: a verb is missing");
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return dispatch(argc, argv);
-  } catch (const UsageError& error) {
-    complain(error.what());
-    return 2;
-  } catch (const GoldenError& error) {
-    complain(error.what());
-    return 5;
-  } catch (const DeviceAbsent& error) {
-    complain(error.what());
-    return 3;
-  } catch (const Failure& error) {
-    complain(
-        fmt::format("{} ({}:{}; a fault of parity itself)", error.what(), error.file, error.line));
-  } catch (const std::exception& error) {
-    complain(fmt::format("{} (a fault of parity itself)", error.what()));
-  }
-  return 2;
 }
 
 }  // namespace parity::cli

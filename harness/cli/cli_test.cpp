@@ -103,6 +103,33 @@ TEST_F(CommandLine, UsageErrorsNameTheNearestSpelling) {
   EXPECT_FALSE(fs::exists(dir / "parity-out"));  // a command that is refused leaves nothing
 }
 
+TEST_F(CommandLine, ValuesOfFlagsAreChecked) {
+  expect_refused("run --seed -1", "no whole number");
+  expect_refused("run --seed 99999999999999999999", "no whole number");
+  expect_refused("run --timeout-per-case nan", "no number of seconds");
+  expect_refused("run --timeout-per-case 0", "no number of seconds");
+  for (const char* flag : {"--lane", "--only", "--kernel", "--out", "--device", "--shard"})
+    expect_refused(std::string("run ") + flag + " ''", "is empty");
+  expect_refused("list --lane smke", "no lane 'smke'");
+  expect_refused("show 'kda/*'", "is a glob");
+  expect_refused("run 'kda/nothing*'", "`parity list 'kda/*'`");
+  expect_refused("mutate --only nosuch", "no mutant");
+  EXPECT_FALSE(fs::exists(dir / "parity-out"));
+}
+
+TEST_F(CommandLine, TroubleIsADocumentToo) {
+  for (const auto& [arguments, exit] :
+       {std::pair("run --json nosuch", 2), std::pair("report --json none", 2),
+        std::pair("run --json --device 99", 3), std::pair("list --json --lane smke", 2)}) {
+    const Ran ran = parity(arguments);
+    EXPECT_EQ(ran.exit, exit) << arguments;
+    const auto document = nlohmann::json::parse(ran.out, nullptr, false);
+    ASSERT_FALSE(document.is_discarded()) << arguments << "\n" << ran.out;
+    EXPECT_EQ(document["exit"], exit);
+    EXPECT_NE(ran.err.find(document["error"].get<std::string>()), std::string::npos);
+  }
+}
+
 TEST_F(CommandLine, FilesOfIdsNestAndSayWhatIsWrong) {
   expect_refused("run --from none.txt", "--from none.txt: cannot be read");
   put("a.txt", "--from b.txt\n");
@@ -222,6 +249,108 @@ TEST_F(CommandLine, DumpsHoldWhatACaseWasJudgedOn) {
   EXPECT_TRUE(fs::is_empty(dir / "little/dumps"));
   expect_refused("run --dump some", "--dump");
   expect_refused("run --dump-limit -1", "--dump-limit");
+}
+
+TEST_F(CommandLine, GoldensThatAreNotWhatTheyShouldBe) {
+  fs::create_directories(dir / "folder.h5");
+  for (const char* verb : {"golden verify ", "golden info ", "run --recording "})
+    EXPECT_NE(parity(std::string(verb) + "folder.h5").err.find("is a folder"), std::string::npos);
+  // A copy that nobody vouches for: truncated, it cannot be read.
+  fs::copy_file(fs::path(goldens) / "kda.h5", dir / "cut.h5");
+  fs::resize_file(dir / "cut.h5", 100000);
+  EXPECT_EQ(parity("golden verify -q cut.h5").exit, 2);
+  // The same under a manifest: tampered with.
+  fs::create_directories(dir / "golden/independent");
+  fs::copy_file(fs::path(goldens) / "../MANIFEST.json", dir / "golden/MANIFEST.json");
+  fs::copy_file(dir / "cut.h5", dir / "golden/independent/kda.h5");
+  Ran ran = parity("golden verify -q golden/independent/kda.h5");
+  EXPECT_EQ(ran.exit, 5);
+  EXPECT_NE(ran.err.find("of the manifest (truncated or replaced at offset"), std::string::npos);
+  // Files from elsewhere that hold no case, or one of an op that is not known.
+  h5::Writer empty(dir / "empty.h5");
+  empty.attribute("/nothing", "note", "no op here");
+  empty.close();
+  EXPECT_EQ(parity("golden verify -q empty.h5").exit, 2);
+  EXPECT_EQ(parity("golden info empty.h5").exit, 2);
+  h5::Writer foreign(dir / "foreign.h5");
+  foreign.attribute("/case", "op", "nonsense");
+  foreign.dataset("/case/outputs/y", Tensor({.name = "y"}, std::vector<std::byte>(4)), false);
+  foreign.close();
+  EXPECT_EQ(parity("golden verify -q foreign.h5").exit, 4);
+  expect_refused("run --recording foreign.h5", "holds no candidates");
+  expect_refused("golden freeze --file none/x.h5 'l2norm/N5,D64/f32/exact_rows/eps=0/s0'", "none/");
+}
+
+// Every key of a run's folder that interface.md names is there, with its type.
+TEST_F(CommandLine, RecordsHaveEveryKeyOfTheInterface) {
+  using nlohmann::json;
+  parity("run 'l2norm/*/f32/*' -q --out run");
+  std::istringstream lines(text("run/records.jsonl"));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const json run = json::parse(line);
+  EXPECT_EQ(run["schema"], 1);
+  EXPECT_EQ(run["kind"], "run");
+  for (const char* key : {"started", "command", "commit", "lane"})
+    EXPECT_TRUE(run[key].is_string()) << key;
+  for (const char* key : {"cpu", "isa", "cores", "os"})
+    EXPECT_TRUE(run["host"].contains(key)) << key;
+  for (const char* key : {"compiler", "flags"}) EXPECT_TRUE(run[key].is_object()) << key;
+  for (const char* key : {"libtorch", "hdf5", "cuda"})
+    EXPECT_TRUE(run["libraries"].contains(key)) << key;
+  for (const char* key : {"device", "seed"}) EXPECT_TRUE(run.contains(key)) << key;
+
+  int cases = 0;
+  const auto is_number = [](const json& value) {  // NaN and infinities are strings
+    return value.is_number() || value == "nan" || value == "inf" || value == "-inf";
+  };
+  for (; std::getline(lines, line); ++cases) {
+    const json record = json::parse(line);
+    for (const char* key : {"kind", "id", "op", "kernel", "dtype", "fill", "direction", "check",
+                            "status", "reason", "repro"})
+      EXPECT_TRUE(record[key].is_string()) << key;
+    for (const char* key : {"sizes", "options", "accounting", "time_ms"})
+      EXPECT_TRUE(record[key].is_object()) << key;
+    EXPECT_TRUE(record["seed"].is_number_unsigned());
+    EXPECT_TRUE(record["hw_verified"].is_boolean());
+    for (const char* key : {"produced", "compared", "unwritten"})
+      EXPECT_TRUE(record["accounting"][key].is_number_integer()) << key;
+    for (const char* key : {"inputs_unchanged", "canaries_whole"})
+      EXPECT_TRUE(record["accounting"][key].is_boolean()) << key;
+    for (const char* key : {"generate", "reference", "base", "kernel", "compare"})
+      EXPECT_TRUE(is_number(record["time_ms"][key])) << key;
+    ASSERT_FALSE(record["tensors"].empty());
+    for (const json& tensor : record["tensors"]) {
+      for (const char* key : {"name", "role", "dtype", "bound_kind", "status"})
+        EXPECT_TRUE(tensor[key].is_string()) << key;
+      EXPECT_TRUE(tensor["shape"].is_array());
+      for (const char* key :
+           {"elements", "max_abs", "max_rel", "rel_l2", "cosine", "max_ulp", "norm_ratio",
+            "mismatches", "offset_z", "gain", "gain_base", "gain_z", "zero_fraction", "bound_used",
+            "base_bound_used", "floor", "bound_that_would_pass", "detectable"})
+        EXPECT_TRUE(is_number(tensor[key])) << key << " is " << tensor[key];
+      EXPECT_TRUE(tensor["grid"]["format"].is_string());
+      EXPECT_TRUE(is_number(tensor["grid"]["share"]));
+      EXPECT_TRUE(tensor["pattern"].is_string() || tensor["pattern"].is_null());
+      for (const char* key : {"p50", "p90", "p99", "p999"})
+        EXPECT_TRUE(is_number(tensor["quantiles"][key])) << key;
+      if (tensor["worst"].is_null()) continue;  // nothing differs
+      for (const char* key : {"truth", "base", "candidate", "ulp", "bound_used"})
+        EXPECT_TRUE(is_number(tensor["worst"][key])) << key;
+      EXPECT_TRUE(tensor["worst"]["index"].is_array());
+      EXPECT_TRUE(tensor["worst"]["letters"].is_string());
+    }
+  }
+  EXPECT_GT(cases, 3);
+  const json summary = json::parse(text("run/summary.json"));
+  for (const char* key :
+       {"pass", "fail", "unproven", "unsupported", "error", "waived", "expected_fail"})
+    EXPECT_TRUE(summary["counts"][key].is_number_integer()) << key;
+  EXPECT_TRUE(summary["exit"].is_number_integer());
+  EXPECT_TRUE(summary["wall_ms"].is_number());
+  EXPECT_TRUE(summary["mutants"].is_null());
+  for (const auto& [name, path] : summary["paths"].items())
+    EXPECT_TRUE(fs::exists(dir / path.get<std::string>())) << name;
 }
 
 TEST_F(CommandLine, ReportWritesThePagesAgain) {

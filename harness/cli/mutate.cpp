@@ -5,6 +5,7 @@
 
 #include "harness/cli/select.hpp"
 #include "harness/cli/terminal.hpp"
+#include "harness/failure.hpp"
 #include "harness/suite.hpp"
 #include "reports/json_writer.hpp"
 #include "reports/reports.hpp"
@@ -45,6 +46,11 @@ MutationReport mutation_report(const Arguments& args, Lane lane, ProgressLine& p
   progress.phase("mutants");
   MutationReport report = parity::mutate(options, [&](const Progress& at) { progress.show(at); });
   progress.clear();
+  if (report.mutants.empty() && report.summary.clean == 0 && !args.only.empty())
+    throw UsageError(
+        fmt::format("--only {}: no mutant and no case matches; `parity list --json` "
+                    "has the ids of all mutants",
+                    args.only.front()));
   return report;
 }
 

@@ -75,10 +75,13 @@ bool matches(std::string_view pattern, const Case& problem, const Candidate& can
 [[noreturn]] void nothing_matches(std::string_view flag, const std::string& pattern) {
   std::vector<std::string> ops;
   for (const OpDef& op : registry().ops) ops.emplace_back(op.name);
-  const std::string near = nearest(pattern.substr(0, pattern.find('/')), ops);
-  throw UsageError(fmt::format("{}no case matches '{}'{}", flag, pattern,
-                               near.empty() ? "; `parity list` shows what there is"
-                                            : fmt::format("; did you mean the op '{}'?", near)));
+  const std::string op = pattern.substr(0, pattern.find('/')), near = nearest(op, ops);
+  std::string hint = "; `parity list` shows what there is";
+  if (near == op)
+    hint = fmt::format("; `parity list '{}/*'` has the cases of this op", op);
+  else if (!near.empty())
+    hint = fmt::format("; did you mean the op '{}'?", near);
+  throw UsageError(fmt::format("{}no case matches '{}'{}", flag, pattern, hint));
 }
 
 bool on_gpu(const Candidate& candidate) {

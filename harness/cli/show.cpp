@@ -108,6 +108,8 @@ std::string bound_text(const Bound& bound, const TensorSpec& spec) {
 int show(const Arguments& args) {
   if (args.names.size() != 1) throw UsageError("parity show: names one id");
   const std::string& id = args.names.front();
+  if (id.find_first_of("*?") != std::string::npos)
+    throw UsageError(fmt::format("'{}' is a glob: `parity list '{}'` has the ids", id, id));
   const ParsedId parsed = parse_id(id);
   if (!parsed.problem.recorded.empty())
     throw UsageError(
