@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <thread>
 #include <xxhash.h>
 
@@ -66,17 +67,35 @@ MappedFile::~MappedFile() {
   if (data_) munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::fetch(std::span<const std::byte> part) {
+  if (part.empty()) return;
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = std::bit_cast<std::uintptr_t>(part.data()) / page * page;
+  const std::uintptr_t end = std::bit_cast<std::uintptr_t>(part.data()) + part.size();
+#ifdef MADV_POPULATE_READ  // an older kernel refuses, and reading brings the pages one by one
+  static_cast<void>(madvise(std::bit_cast<void*>(begin), end - begin, MADV_POPULATE_READ));
+#endif
+}
+
 std::vector<std::string> block_digests(std::span<const std::byte> bytes, std::size_t block_bytes) {
+  constexpr std::size_t kGroup = 1 << 20;  // bytes fetched at once
   const std::size_t count = (bytes.size() + block_bytes - 1) / block_bytes;
+  const std::size_t group = std::max<std::size_t>(1, kGroup / block_bytes);  // blocks
   std::vector<std::string> digests(count);
   std::atomic<std::size_t> next = 0;
+  const auto part = [&](std::size_t first, std::size_t last) {
+    return bytes.subspan(first * block_bytes,
+                         std::min(last * block_bytes, bytes.size()) - first * block_bytes);
+  };
   const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++)
-      digests[i] = xxh3_hex(
-          bytes.subspan(i * block_bytes, std::min(block_bytes, bytes.size() - i * block_bytes)));
+    for (std::size_t i = next.fetch_add(group); i < count; i = next.fetch_add(group)) {
+      const std::size_t end = std::min(i + group, count);
+      MappedFile::fetch(part(i, end));
+      for (std::size_t k = i; k < end; ++k) digests[k] = xxh3_hex(part(k, k + 1));
+    }
   };
   const std::size_t threads =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / 8 + 1);
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / group + 1);
   std::vector<std::jthread> pool;
   for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
   work();

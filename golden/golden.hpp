@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,12 @@ struct FreezeOptions {
 // Inputs, truth, scale, noise floor, provenance and digests. Written beside the file, then renamed
 // over it; the manifest of its golden folder is brought up to date, where there is one.
 void freeze(const FreezeOptions&);
+
+// A case of ours as an own file holds it, found by its id without reading the others.
+struct FrozenCase {
+  std::string name = {}, commit = {};
+};
+std::optional<FrozenCase> frozen_case(const fs::path& own_file, const std::string& id);
 
 // One file as golden/MANIFEST.json knows it. Blocks are XXH3-64 digests of consecutive pieces of
 // the file, so that a change can be placed; sha256 is its identity.

@@ -20,10 +20,9 @@ std::string result_path(const std::string& name) {
   return name.starts_with("grads/") ? name : "outputs/" + name;
 }
 
-std::string group_name(const Case& problem) {
-  std::string text = problem.id();
-  std::ranges::replace(text, '/', '_');
-  return text;
+std::string group_name(std::string id) {
+  std::ranges::replace(id, '/', '_');
+  return id;
 }
 
 // Noise floor of one result: the largest rel L2 distance of a variant of the base from the truth.
@@ -57,7 +56,7 @@ void write_case(h5::Writer& writer, const Case& problem, bool contiguous) {
   const Contract contract =
       op.contract ? op.contract(problem, {}) : Contract{.name = "f32", .accumulate = Dtype::F32};
   const Base base = op.base ? run_base(op, problem, contract, inputs, true) : Base{};
-  const std::string group = "/" + group_name(problem);
+  const std::string group = "/" + group_name(problem.id());
   writer.attribute(group, "op", problem.op);
   writer.attribute(group, "id", problem.id());
   writer.attribute(group, "seed", std::to_string(problem.seed));
@@ -108,6 +107,15 @@ ImportedCase import_own(const StoredCase& stored, const OpDef& op, const std::st
       imported.results[spec.name] = path;
   }
   return imported;
+}
+
+std::optional<FrozenCase> frozen_case(const fs::path& own_file, const std::string& id) {
+  const h5::File file(own_file);
+  const std::string name = group_name(id);
+  if (!file.has_group("/" + name)) return std::nullopt;
+  const h5::Attributes attributes = file.attributes("/");
+  const auto commit = attributes.find("commit");
+  return FrozenCase{name, commit == attributes.end() ? "?" : commit->second};
 }
 
 void freeze(const FreezeOptions& options) {

@@ -41,6 +41,7 @@ void check_mapped(const fs::path& file, const std::vector<Stored>& list) {
   std::string worst;  // by name, so that threads never show
   const auto work = [&] {
     for (std::size_t i = next++; i < list.size(); i = next++) {
+      MappedFile::fetch(list[i].bytes);
       if (xxh3_hex(list[i].bytes) == list[i].digest) continue;
       const std::lock_guard lock(guard);
       if (worst.empty() || list[i].path < worst) worst = list[i].path;

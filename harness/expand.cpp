@@ -15,8 +15,12 @@ bool refused(const Registry& registry, const Case& problem) {
   return op && op->refuses && !op->refuses(problem).empty();
 }
 
+// The same case may be declared for another check. An id costs more than all else here, so it is
+// made once.
+using ById = std::map<std::pair<std::string, Check>, Case>;
+
 void expand_set(const Registry& registry, const CaseSet& set, std::uint64_t seed_shift,
-                std::map<std::string, Case>& cases) {
+                ById& cases) {
   for (const Sizes& sizes : set.sizes)
     for (const Dtype dtype : set.dtypes)
       for (const Fill& fill : set.fills)
@@ -32,23 +36,28 @@ void expand_set(const Registry& registry, const CaseSet& set, std::uint64_t seed
                    .lane = set.lane,
                    .set = &set};
             if (refused(registry, c)) continue;
-            // A set of a lower lane keeps the case; the same case may be declared for another
-            // check.
-            cases.emplace(std::string(name(c.check)) + " " + c.id(), std::move(c));
+            std::pair key(c.id(), c.check);
+            cases.try_emplace(std::move(key),
+                              std::move(c));  // a set of a lower lane keeps the case
           }
+}
+
+// Of one op, or of all where none is named.
+ById expand_sets(const Registry& registry, Lane lane, std::uint64_t seed_shift,
+                 std::string_view op) {
+  ById cases;
+  for (int level = 0; level <= static_cast<int>(widest(lane)); ++level)
+    for (const CaseSet& set : registry.case_sets)
+      if (static_cast<int>(set.lane) == level && (op.empty() || set.op == op))
+        expand_set(registry, set, lane == Lane::Sweep ? seed_shift : 0, cases);
+  return cases;
 }
 
 }  // namespace
 
 std::vector<Case> expand(const Registry& registry, Lane lane, std::uint64_t seed_shift) {
-  std::map<std::string, Case> by_key;
-  for (int level = 0; level <= static_cast<int>(widest(lane)); ++level)
-    for (const CaseSet& set : registry.case_sets)
-      if (static_cast<int>(set.lane) == level)
-        expand_set(registry, set, lane == Lane::Sweep ? seed_shift : 0, by_key);
   std::vector<Case> cases;
-  for (auto& [key, c] : by_key) cases.push_back(std::move(c));
-  std::ranges::sort(cases, {}, [](const Case& c) { return std::pair(c.id(), c.check); });
+  for (auto& [key, c] : expand_sets(registry, lane, seed_shift, "")) cases.push_back(std::move(c));
   return cases;
 }
 
@@ -56,8 +65,10 @@ Case resolve(const Registry& registry, const ParsedId& parsed) {
   const Case& wanted = parsed.problem;
   registry.op_or_throw(wanted.op);
   const std::string id = wanted.id();
-  for (const Case& declared : expand(registry, Lane::Long))
-    if (declared.id() == id) return declared;
+  const ById declared = expand_sets(registry, Lane::Long, 0, wanted.op);
+  if (const auto it = declared.lower_bound({id, Check{}});
+      it != declared.end() && it->first.first == id)
+    return it->second;
   std::vector<std::string> known;
   for (const CaseSet& set : registry.case_sets) {
     if (set.op != wanted.op) continue;

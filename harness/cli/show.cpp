@@ -35,19 +35,15 @@ const Waiver* waiver_of(const std::string& id) {
   return nullptr;
 }
 
-// Where this case is frozen: only own files hold cases of ours, and they are small.
+// Where this case is frozen: only own files hold cases of ours.
 std::string golden_of(const std::string& id) {
   const fs::path folder = golden_folder();
   if (!fs::exists(folder / "MANIFEST.json")) return "";
   for (const golden::ManifestEntry& entry : golden::read_manifest(folder)) {
     if (entry.family != golden::name(golden::Family::Own)) continue;
-    for (const StoredCase& stored : golden::stored_cases(folder / entry.file)) {
-      const auto found = stored.attributes.find("id");
-      if (found == stored.attributes.end() || found->second != id) continue;
-      const auto commit = stored.attributes.find("commit");
-      return fmt::format("{}/{}, frozen at commit {}, sha256 {}", entry.file, stored.name,
-                         commit == stored.attributes.end() ? "?" : commit->second, entry.sha256);
-    }
+    if (const auto frozen = golden::frozen_case(folder / entry.file, id))
+      return fmt::format("{}/{}, frozen at commit {}, sha256 {}", entry.file, frozen->name,
+                         frozen->commit, entry.sha256);
   }
   return "";
 }
