@@ -7,6 +7,7 @@
 
 #include "golden/golden.hpp"
 #include "golden/h5.hpp"
+#include "golden/slice.hpp"
 #include "harness/failure.hpp"
 
 namespace parity::golden {
@@ -51,7 +52,8 @@ StoredCase make_case(const h5::File& file, const std::string& group, h5::Attribu
       stored.path_attributes["candidates/" + label] =
           file.attributes(group + "/candidates/" + label);
   stored.read = [path = file.path().string(), group](const std::string& dataset) {
-    Tensor tensor = opened(path).read(group + "/" + dataset);
+    Tensor tensor =
+        part_of(opened(path).read(group + "/" + std::string(whole_path(dataset))), dataset);
     tensor.spec.name = dataset;
     return tensor;
   };
