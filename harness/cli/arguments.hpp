@@ -79,6 +79,7 @@ int write_registry(const Arguments&);
 int golden_freeze(const Arguments&);
 int golden_verify(const Arguments&);
 int golden_diff(const Arguments&);
+int golden_manifest(const Arguments&);
 int golden_info(const Arguments&);
 
 // Parses and runs the verb: its exit code. Trouble is thrown.

@@ -298,6 +298,8 @@ struct Cli {
         ->expected(2);
     output(sub);
 
+    verb(golden, "manifest", "Bring golden/MANIFEST.json up to date with the files below golden/",
+         "  parity golden manifest", golden_manifest);
     sub = verb(golden, "info", "Cases, ops, source and digest of golden files",
                "  parity golden info golden/independent/*.h5", golden_info);
     sub->add_option("files", args.names, "Golden files")->type_name("FILE")->required();

@@ -67,6 +67,26 @@ int golden_freeze(const Arguments& args) {
   return 0;
 }
 
+// After a file from elsewhere was added: own files are entered when they are frozen.
+int golden_manifest(const Arguments& args) {
+  const fs::path folder = golden_folder();
+  golden::write_manifest(folder);
+  const std::vector<golden::ManifestEntry> entries = golden::read_manifest(folder);
+  if (args.json) {
+    reports::JsonWriter out;
+    out.begin_object().field("schema", 1).key("files").begin_array();
+    for (const golden::ManifestEntry& entry : entries)
+      out.begin_object().field("file", entry.file).field("sha256", entry.sha256).end_object();
+    print(out.end_array().field("exit", 0).end_object().text() + "\n");
+    return 0;
+  }
+  std::string text;
+  for (const golden::ManifestEntry& entry : entries)
+    text += fmt::format("{}  {}\n", entry.sha256, entry.file);
+  print(text);
+  return 0;
+}
+
 int golden_info(const Arguments& args) {
   const fs::path folder = golden_folder();
   const auto manifest = fs::exists(folder / "MANIFEST.json") ? golden::read_manifest(folder)
