@@ -41,6 +41,7 @@ std::string summary_json(const RunFolder&, const std::filesystem::path& dir);
 // A run's folder (run_folder.cpp). Tolerates a torn last line; UsageError, naming file and line, if
 // it is no run.
 RunFolder read_run(const std::filesystem::path& dir);
+std::string slurp(const std::filesystem::path& file);  // UsageError if it cannot be read
 void write_atomically(const std::filesystem::path& file,
                       std::string_view text);  // temporary file, fsync, rename
 

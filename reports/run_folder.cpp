@@ -31,15 +31,6 @@ void write_all(int file, std::string_view text, const fs::path& path) {
   }
 }
 
-std::string slurp(const fs::path& file) {
-  if (fs::is_directory(file)) throw UsageError(fmt::format("{} is a folder", file.string()));
-  std::ifstream in(file, std::ios::binary);
-  if (!in) complain("read", file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
-
 void add_line(RunFolder& folder, RecordLine&& line, std::map<std::string, std::size_t>& place) {
   if (auto* record = std::get_if<CaseRecord>(&line)) {
     const auto [at, is_new] = place.emplace(record_key(*record), folder.cases.size());
@@ -57,6 +48,15 @@ void add_line(RunFolder& folder, RecordLine&& line, std::map<std::string, std::s
 }
 
 }  // namespace
+
+std::string slurp(const fs::path& file) {
+  if (fs::is_directory(file)) throw UsageError(fmt::format("{} is a folder", file.string()));
+  std::ifstream in(file, std::ios::binary);
+  if (!in) complain("read", file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
 
 RunFolder read_run(const fs::path& dir) {
   const fs::path file = dir / "records.jsonl";

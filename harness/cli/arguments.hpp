@@ -50,13 +50,15 @@ struct Arguments {
   std::int64_t dump_limit = 64LL << 20;  // bytes of all dumps of a run
 
   // single verbs
-  bool support = false;     // list
-  bool coverage = false;    // list
-  std::int64_t clean = -1;  // mutate: clean variants at least; -1: the lane's
-  std::string write = {};   // registry: the file
-  std::string file = {};    // golden freeze: the file
-  bool contiguous = false;  // golden freeze
-  bool digests = false;     // golden verify
+  bool support = false;        // list
+  bool coverage = false;       // list
+  std::int64_t clean = -1;     // mutate: clean variants at least; -1: the lane's
+  std::string write = {};      // registry: the file
+  bool write_ledger = false;   // check
+  std::string explained = {};  // check: why bounds were loosened
+  std::string file = {};       // golden freeze: the file
+  bool contiguous = false;     // golden freeze
+  bool digests = false;        // golden verify
 };
 
 // The device that --device names is not there: exit 3.

@@ -2,18 +2,25 @@
 #include "harness/cli/check.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <set>
 
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/ledger.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/environment.hpp"
+#include "harness/failure.hpp"
 #include "harness/walk.hpp"
 #include "reports/json_writer.hpp"
+#include "reports/reports.hpp"
+#include "reports/words.hpp"
 
 namespace parity::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Lint {
   const Registry& all;
@@ -68,6 +75,20 @@ struct Lint {
       mutant = mutant || (kernel.op == op.name && !kernel.faults.empty());
     if (!mutant)
       say("mutant", "op {} has no mutant: nothing shows that its gate can fail", op.name);
+  }
+
+  // A chain is judged where a case names it; golden groups alone would be the only eyes on it.
+  void chain(const ChainDef& chain) {
+    if (chain.what.empty()) say("words", "chain {} does not say what it does (what)", chain.name);
+    const auto names_it = [&](const Options& options) {
+      const auto& map = options.map();
+      const auto found = map.find("chain");
+      return found != map.end() && found->second == chain.name;
+    };
+    if (std::ranges::none_of(all.case_sets, [&](const CaseSet& set) {
+          return std::ranges::any_of(set.options, names_it);
+        }))
+      say("case", "chain {} has no case: no case set has it as its option 'chain'", chain.name);
   }
 
   void kernel(const KernelDef& kernel) {
@@ -164,6 +185,7 @@ std::vector<Finding> lint(const Registry& all, std::string_view today) {
   lint.names();
   for (const OpDef& op : all.ops) lint.op(op);
   for (const KernelDef& kernel : all.kernels) lint.kernel(kernel);
+  for (const ChainDef& chain : all.chains) lint.chain(chain);
   for (const CaseSet& set : all.case_sets) lint.case_set(set);
   lint.bounds();
   lint.waivers(today);
@@ -171,23 +193,49 @@ std::vector<Finding> lint(const Registry& all, std::string_view today) {
 }
 
 int check(const Arguments& args) {
-  const std::vector<Finding> findings = lint(registry(), today());
+  std::vector<Finding> findings = lint(registry(), today());
+  const fs::path file = ledger_file();
+  LedgerReport ledger;
+  if (!args.explained.empty() && !args.write_ledger)
+    throw UsageError("--explained goes with --write-ledger");
+  if (!file.empty()) {
+    const std::vector<LedgerLine> old =
+        fs::exists(file) ? parse_ledger(reports::slurp(file)) : std::vector<LedgerLine>{};
+    ledger = compare_ledger(registry(), old, args.explained);
+    findings.insert(findings.end(), ledger.loosened.begin(), ledger.loosened.end());
+    if (args.write_ledger) reports::write_atomically(file, print_ledger(ledger.lines));
+  } else if (args.write_ledger) {
+    throw UsageError(
+        "--write-ledger: no golden folder here, nor beside the executable, that would "
+        "say where the sources are");
+  }
   const int exit = findings.empty() ? 0 : 2;
   if (args.json) {
     reports::JsonWriter out;
     out.begin_object().field("schema", 1).key("findings").begin_array();
     for (const Finding& finding : findings)
       out.begin_object().field("rule", finding.rule).field("what", finding.what).end_object();
-    print(out.end_array().field("exit", exit).end_object().text() + "\n");
+    out.end_array().field("ledger_lines", ledger.lines.size()).field("ledger_new", ledger.unknown);
+    print(out.field("exit", exit).end_object().text() + "\n");
     return exit;
   }
   std::string text;
   for (const Finding& finding : findings)
     text += fmt::format("{:<10} {}\n", finding.rule, finding.what);
   const Registry& all = registry();
-  text +=
-      fmt::format("{} findings on {} ops, {} kernels, {} case sets, {} waivers\n", findings.size(),
-                  all.ops.size(), all.kernels.size(), all.case_sets.size(), all.waivers.size());
+  text += fmt::format("{} on {} ops, {} kernels, {} case sets, {} waivers; ",
+                      reports::count_of(static_cast<std::int64_t>(findings.size()), "finding"),
+                      all.ops.size(), all.kernels.size(), all.case_sets.size(), all.waivers.size());
+  if (file.empty())
+    text += "no ledger of bounds here\n";
+  else
+    text += fmt::format("{} in the ledger{}\n",
+                        reports::count_of(static_cast<std::int64_t>(ledger.lines.size()) -
+                                              (args.write_ledger ? 0 : ledger.unknown),
+                                          "bound"),
+                        ledger.unknown && !args.write_ledger
+                            ? fmt::format(", {} not yet: --write-ledger adds them", ledger.unknown)
+                            : "");
   print(text);
   return exit;
 }

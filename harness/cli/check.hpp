@@ -10,7 +10,8 @@
 namespace parity::cli {
 
 struct Finding {
-  std::string rule = {};  // collision, reference, case, mutant, kernel, bound, waiver, words
+  std::string rule =
+      {};  // collision, reference, case, mutant, kernel, bound, loosened, waiver, words
   std::string what = {};  // a sentence
 };
 std::vector<Finding> lint(const Registry&, std::string_view today);

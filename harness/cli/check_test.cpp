@@ -118,6 +118,14 @@ TEST(Check, KernelsAndCaseSetsFitTheirOp) {
   expect_found(all, "case", "is for kernels 'op.fancy*', and there are none");
 }
 
+TEST(Check, ChainsHaveACase) {
+  Registry all = sound();
+  all.chains.push_back({.name = "mine", .what = "halves"});
+  expect_found(all, "case", "chain mine has no case");
+  all.case_sets[0].options = {{{"chain", "mine"}}};
+  for (const Finding& finding : lint(all, kToday)) EXPECT_NE(finding.rule, "case") << finding.what;
+}
+
 TEST(Check, WaiversHaveAnOwnerAndAnEnd) {
   Registry all = sound();
   all.waivers[0].expires = "2026-01-30";

@@ -239,9 +239,16 @@ struct Cli {
 
     sub = verb(app, "check",
                "Lint of what is registered: ops without reference, case or mutant, bounds without "
-               "a reason, "
-               "expired waivers, colliding names",
-               "  parity check", check);
+               "a reason or wider than the ledger (cases/BOUNDS.tsv) has them, expired waivers, "
+               "colliding names",
+               "  parity check\n"
+               "  parity check --write-ledger        bounds that are new or tighter\n"
+               "  parity check --write-ledger --explained 'P is kept in bf16 now'",
+               check);
+    sub->add_flag("--write-ledger", args.write_ledger, "Bring the ledger of bounds up to date");
+    sub->add_option("--explained", args.explained,
+                    "Why bounds were loosened; goes into their lines of the ledger")
+        ->type_name("WHY");
     output(sub);
 
     sub = verb(app, "registry", "", "", write_registry);
