@@ -4,6 +4,7 @@
 
 #include "harness/failure.hpp"
 #include "references/blocks/layers.hpp"
+#include "references/blocks/scalar.hpp"
 
 namespace parity::net {
 namespace {
@@ -16,13 +17,6 @@ std::span<const T> head(const Array<T>& x, std::int64_t row, std::int64_t h) {
 template <class T>
 std::span<T> head(Array<T>& x, std::int64_t row, std::int64_t h) {
   return x.row(row * x.shape[1] + h);
-}
-
-template <class T>
-T dot(const Run<T>& run, std::span<const T> a, std::span<const T> b, std::vector<T>& terms) {
-  terms.resize(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) terms[i] = a[i] * b[i];
-  return run.sum(terms);
 }
 
 }  // namespace
@@ -41,8 +35,7 @@ Attended<T> attention(Run<T>& run, const Array<T>& q, const Array<T>& k, const A
       const std::span<T> p = head(out.p, r, h);
       T top = -std::numeric_limits<T>::infinity();
       for (std::int64_t s = first; s < last; ++s) {
-        const T z =
-            flat ? T{0} : static_cast<T>(scale) * dot(run, head(q, r, h), head(k, s, h), terms);
+        const T z = flat ? T{0} : static_cast<T>(scale) * dot(run, head(q, r, h), head(k, s, h));
         p[static_cast<std::size_t>(s)] = z;
         top = std::max(top, z);
       }
@@ -87,7 +80,7 @@ AttentionGradients<T> attention_backward(Run<T>& run, const Array<T>& q, const A
       std::vector<T> weighted;
       for (std::int64_t s = seen.first; s < seen.last; ++s) {
         const auto i = static_cast<std::size_t>(s);
-        row[i] = dot(run, head(d_o, r, h), head(v, s, h), terms);
+        row[i] = dot(run, head(d_o, r, h), head(v, s, h));
         weighted.push_back(p[i] * row[i]);
       }
       const T delta = run.sum(weighted);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "references/blocks/scalar.hpp"
+
 namespace parity::net {
 namespace {
 
@@ -13,13 +15,6 @@ struct Token {
   std::vector<std::vector<T>> keys;
   std::vector<T> rstd, probs;
 };
-
-template <class T>
-T dot(const Run<T>& run, std::span<const T> x, std::span<const T> y) {
-  std::vector<T> terms(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) terms[i] = x[i] * y[i];
-  return run.sum(terms);
-}
 
 template <class T>
 std::vector<T> query(Run<T>& run, const AttnRes& a) {

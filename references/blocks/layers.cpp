@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "harness/failure.hpp"
+#include "references/blocks/scalar.hpp"
 
 namespace parity::net {
 
@@ -102,11 +103,6 @@ Array<T> rms_norm_backward(Run<T>& run, const Array<T>& x, const Array<T>& dy,
 }
 
 namespace {
-
-template <class T>
-T sigmoid(T x) {
-  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
-}
 
 template <class T>
 struct UnitPoint {

@@ -212,13 +212,16 @@ Expected expected_of(const std::vector<TensorSpec>& specs, const Formulas& formu
     std::size_t row =
         tensor.spec.dims.empty() ? 1 : static_cast<std::size_t>(tensor.spec.dims.back().extent);
     if (row <= 1) row = tensor.value.size();
+    double square = 0;
+    for (const double x : tensor.value) square += x * x / static_cast<double>(tensor.value.size());
+    const double rms = std::sqrt(square);
     for (std::size_t first = 0; first < tensor.value.size(); first += row) {
       const std::span<double> part(tensor.scale.data() + first, row);
       double mean = 0;
       for (const double s : part) mean += s / static_cast<double>(row);
       for (std::size_t i = 0; i < row; ++i)
         part[i] = std::max(std::sqrt(std::max(part[i], mean)) / kHalfUlpF64,
-                           std::abs(tensor.value[first + i]));
+                           std::max(std::abs(tensor.value[first + i]), rms));
     }
   }
   return expected;

@@ -19,15 +19,25 @@ std::string stored_input(const std::string& ours, const Rename& rename) {
   return "inputs/" + theirs;
 }
 
-// "grads/params/wq.weight" -> "grads/" + where the source keeps params/wq.weight.
-std::string stored_result(const TensorSpec& spec, const Rename& rename) {
-  constexpr std::string_view kGrads = "grads/";
-  if (spec.role != Role::Gradient) return "outputs/" + spec.name;
+std::string stored_other(const std::string& ours, const Rename& rename) {
+  const std::string theirs = rename ? rename(ours) : "";
+  return theirs.find('/') != std::string::npos ? theirs : ours;
+}
+
+// "grads/params/wq.weight" -> "grads/" + where the source keeps params/wq.weight; some files keep
+// the gradients of inputs right below grads/.
+std::string stored_result(const StoredCase& stored, const TensorSpec& spec, const Rename& rename) {
+  constexpr std::string_view kGrads = "grads/", kInputs = "inputs/";
+  if (spec.role != Role::Gradient) return stored_other("outputs/" + spec.name, rename);
   std::string of = spec.name.substr(kGrads.size());
-  if (of.starts_with("tap/")) return spec.name;
-  if (of.starts_with("inputs/")) of = of.substr(std::string_view("inputs/").size());
+  if (of.starts_with("tap/")) return stored_other(spec.name, rename);
+  if (of.starts_with(kInputs)) of = of.substr(kInputs.size());
   const std::string theirs = stored_input(of, rename);
-  return theirs.empty() ? "" : std::string(kGrads) + theirs;
+  if (theirs.empty()) return "";
+  const std::string path = std::string(kGrads) + theirs;
+  if (!holds(stored, path) && theirs.starts_with(kInputs))
+    return std::string(kGrads) + theirs.substr(kInputs.size());
+  return path;
 }
 
 }  // namespace
@@ -69,8 +79,8 @@ void import_composite(const StoredCase& stored, const OpDef& op, ImportedCase& i
   if (op.refuses != nullptr) imported.unsupported = op.refuses(imported.problem);
   if (!imported.unsupported.empty()) return;
   for (const TensorSpec& spec : op.inputs(imported.problem)) {
-    const std::string path =
-        spec.role == Role::Cotangent ? spec.name : stored_input(spec.name, rename);
+    const std::string path = spec.role == Role::Cotangent ? stored_other(spec.name, rename)
+                                                          : stored_input(spec.name, rename);
     if (!holds(stored, path)) {
       if (spec.role != Role::Cotangent)
         throw GoldenError(
@@ -85,7 +95,7 @@ void import_composite(const StoredCase& stored, const OpDef& op, ImportedCase& i
     imported.inputs.add(make_tensor(spec, tensor.widened()));
   }
   for (const TensorSpec& spec : op.outputs(imported.problem)) {
-    const std::string path = stored_result(spec, rename);
+    const std::string path = stored_result(stored, spec, rename);
     if (!path.empty() && holds(stored, path)) imported.results[spec.name] = path;
   }
 }
