@@ -162,11 +162,11 @@ std::string console_footer(const RunFolder& folder, const std::filesystem::path&
   double compared = 0;
   for (const CaseRecord& record : folder.cases)
     compared += static_cast<double>(record.accounting.compared);
-  text += fmt::format("{}{}; {} compared; exit {}: {}\n",
-                      count_of(static_cast<std::int64_t>(folder.cases.size()), "record"),
-                      folder.wall_ms > 0 ? " in " + duration(folder.wall_ms) : "",
-                      bytes_of(static_cast<std::int64_t>(compared)), folder.exit,
-                      exit_meaning(folder.exit));
+  text +=
+      fmt::format("{}{}; {} compared; exit {}: {}\n",
+                  count_of(static_cast<std::int64_t>(folder.cases.size()), "record"),
+                  folder.wall_ms > 0 ? " in " + duration(folder.wall_ms) : "",
+                  bytes_of(static_cast<std::int64_t>(compared)), folder.exit, exit_meaning(folder));
   if (!page.empty()) text += fmt::format("page: {}\n", page.string());
   return text + summary_line(counts_of(folder.cases)) + "\n";
 }

@@ -153,5 +153,16 @@ TEST(Words, TheTellingTensorIsTheMostSevereOne) {
       std::isnan(max_bound_used({.tensors = {{.bound_used = 0.2}, {.bound_used = std::nan("")}}})));
 }
 
+TEST(Words, AnExitOfFourSaysWhetherMutantsCausedIt) {
+  RunFolder folder;
+  folder.exit = 4;
+  EXPECT_EQ(exit_meaning(folder).find("something was not proven"), 0U);
+  folder.mutation = MutationSummary{.killed = 3, .survived = 1, .false_alarms = 2};
+  EXPECT_EQ(exit_meaning(folder),
+            "the gate itself is not proven: 1 mutant survived, 2 false alarms");
+  folder.mutation = MutationSummary{.killed = 3};
+  EXPECT_EQ(exit_meaning(folder).find("something was not proven"), 0U);
+}
+
 }  // namespace
 }  // namespace parity::reports

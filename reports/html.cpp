@@ -134,7 +134,7 @@ std::string headline(const RunFolder& folder) {
                   : bad            ? "Fail"
                                    : "Not proven");
   text += fmt::format("<p>Exit code {}: {}.</p><p class=\"soft\">{}</p>", folder.exit,
-                      exit_meaning(folder.exit), judged(folder));
+                      exit_meaning(folder), judged(folder));
   text += "<div class=\"counts\">" + count(counts.pass, "pass", "pass") +
           count(counts.fail, "fail", "fail") + count(counts.unproven, "unproven", "unproven") +
           count(counts.unsupported, "unsupported", "unsupported") +
@@ -147,10 +147,10 @@ std::string headline(const RunFolder& folder) {
   if (folder.mutation) {
     const MutationSummary& m = *folder.mutation;
     text += fmt::format(
-        "<p><a href=\"#kill\">Would it have noticed?</a> {} of {} planted faults were caught, {} "
-        "survived, {} cannot be shown here; "
+        "<p><a href=\"#kill\">Would it have noticed?</a> {} of {} planted faults were caught, "
+        "<span class=\"{}\">{} survived</span>, {} cannot be shown here; "
         "{} on {} clean variants.</p>",
-        m.killed, m.killed + m.survived, m.survived, m.unsupported,
+        m.killed, m.killed + m.survived, m.survived ? "fail" : "", m.survived, m.unsupported,
         count_of(m.false_alarms, "false alarm"), m.clean);
   }
   for (const Status status : {Status::Unproven, Status::Unsupported, Status::Waived}) {

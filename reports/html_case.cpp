@@ -36,12 +36,14 @@ std::string tensors_table(const std::vector<const TensorRecord*>& order) {
                "#rel L2", "#of base", "#max ulp", "#gain", "@worst at"});
   for (const TensorRecord* t : order) {
     const ViewResult* view = telling_view(*t);
+    const bool based = !t->worst || !std::isnan(t->worst->base);  // golden verify has no base
     table.row(
         {red(escaped(t->name), view), escaped(t->role),
          fmt::format("<code>{} {}</code>", escaped(t->dtype), shape_of(*t)), bar(t->bound_used),
          view ? red(fmt::format("{} ({})", escaped(view->view), times(excess(*view))), true) : "",
-         number(t->base_bound_used), number(t->rel_l2), number(t->rel_l2_base), number(t->max_ulp),
-         number(t->gain), t->worst ? escaped(t->worst->letters) : ""});
+         based ? number(t->base_bound_used) : "–", number(t->rel_l2),
+         based ? number(t->rel_l2_base) : "–", number(t->max_ulp), number(t->gain),
+         t->worst ? escaped(t->worst->letters) : ""});
   }
   return table.html();
 }

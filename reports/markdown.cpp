@@ -100,7 +100,7 @@ std::string groups(const std::vector<CaseRecord>& records) {
 std::string markdown(const RunFolder& folder) {
   const Counts counts = counts_of(folder.cases);
   std::string text = fmt::format("# parity: exit {}, {}\n\n**{}**\n\n", folder.exit,
-                                 exit_meaning(folder.exit), summary_line(counts));
+                                 exit_meaning(folder), summary_line(counts));
   text += fmt::format("Commit {}, lane {}, {}.\n", code(short_commit(folder.run.commit)),
                       cell(folder.run.lane), duration(folder.wall_ms));
   for (const Complaint& complaint : folder.complaints)

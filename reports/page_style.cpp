@@ -54,7 +54,7 @@ td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 td.name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:nowrap}
 td.id{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;overflow-wrap:anywhere}
 .matrix{width:auto}.matrix th.k{vertical-align:bottom;padding-right:16px;line-height:1.3}.matrix td{padding:3px 16px 3px 0}.matrix td.name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:nowrap}
-td.id{white-space:nowrap}
+.matrix td.id{white-space:nowrap}#mutants td:nth-child(2){white-space:nowrap}#mutants td:nth-child(3){min-width:250px}#mutants td:last-child{min-width:300px}
 .sq{display:flex;flex-wrap:wrap;gap:2px;max-width:232px}
 .sq.wide{max-width:760px}
 .sq a{width:13px;height:13px;border-radius:3px;font:700 10px/13px system-ui;text-align:center;color:#fff;text-decoration:none}

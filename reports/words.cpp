@@ -110,8 +110,14 @@ Counts counts_of(const std::vector<CaseRecord>& records) {
   return tally.counts();
 }
 
-std::string exit_meaning(int exit) {
-  switch (exit) {
+std::string exit_meaning(const RunFolder& folder) {
+  const bool proven =
+      !folder.mutation || (folder.mutation->survived == 0 && folder.mutation->false_alarms == 0);
+  if (folder.exit == 4 && !proven)
+    return fmt::format("the gate itself is not proven: {} survived, {}",
+                       count_of(folder.mutation->survived, "mutant"),
+                       count_of(folder.mutation->false_alarms, "false alarm"));
+  switch (folder.exit) {
     case 0:
       return "every case that could run agrees with the truth within its bound";
     case 1:
@@ -126,7 +132,7 @@ std::string exit_meaning(int exit) {
     case 5:
       return "a golden is missing or was tampered with";
     default:
-      return fmt::format("unknown exit {}", exit);
+      return fmt::format("unknown exit {}", folder.exit);
   }
 }
 

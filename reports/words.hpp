@@ -30,7 +30,7 @@ std::string escaped(std::string_view text);
 std::string visible(std::string_view text);
 
 Counts counts_of(const std::vector<CaseRecord>&);
-std::string exit_meaning(int exit);
+std::string exit_meaning(const RunFolder&);
 bool unexpected(const CaseRecord&);  // deserves a reader's attention: neither pass nor unsupported,
                                      // nor an expected fail
 
