@@ -110,7 +110,7 @@ const std::vector<Entry>& table() {
        kF32,
        {.id = "A-RC08",
         .alias = "F-16",
-        .what = "the offset of v is computed in 15 bits (32 bits and large tensors in the "
+        .what = "the offset of v is computed in 10 bits (32 bits and large tensors in the "
                 "original) and wraps"}},
       {Fault::StaleChunkMap,
        kF32,

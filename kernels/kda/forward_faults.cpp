@@ -90,7 +90,7 @@ void round_merge_operands(Chunk& c, std::int64_t first, std::int64_t middle, std
 
 Stored narrow_rows(const Problem& p, const void* data, std::int64_t token, std::int64_t hv) {
   Stored rows = p.rows(data, p.bf16, token, hv, p.HV, p.V);
-  const std::int64_t offset = (token * p.HV + hv) * p.V, wrapped = offset & 0x7fff;
+  const std::int64_t offset = (token * p.HV + hv) * p.V, wrapped = offset & 0x3ff;
   rows.data = static_cast<const std::byte*>(data) + wrapped * (p.bf16 ? 2 : 4);
   return rows;
 }
