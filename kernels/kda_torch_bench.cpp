@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <benchmark/benchmark.h>
 #include <string>
+#include <string_view>
 
 #include "kernels/kda/workload.hpp"
 
@@ -30,34 +31,39 @@ void product(benchmark::State& state, std::int64_t rows) {
   set_flops(state, 2.0 * static_cast<double>(batch * rows) * 128 * 128);
 }
 
-void eager(benchmark::State& state, const char* kernel, const char* options, bool backward) {
+// `chunk` also says in whose flops the rate is given: a token loop has none of its own.
+void eager(benchmark::State& state, const char* kernel, int chunk, bool backward) {
+  const bool loop = std::string_view(kernel).find("loop") != std::string_view::npos;
+  const std::string options = loop ? "" : "diagonal=anchored,chunk=" + std::to_string(chunk);
   Workload work(*registry().kernel(kernel), kSizes, Dtype::F32, options);
   for (auto _ : state) backward ? work.backward(kThreads) : work.forward(kThreads, false);
-  set_flops(state, backward ? work.backward_flops(64) : work.forward_flops(64));
+  set_flops(state, backward ? work.backward_flops(chunk) : work.forward_flops(chunk));
 }
 
 const bool registered = [] {
-  const auto add = [](const char* name, auto run, double seconds) {
-    benchmark::RegisterBenchmark(name, run)
+  const auto add = [](std::string name, auto run, double seconds) {
+    benchmark::RegisterBenchmark(name.c_str(), run)
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond)
         ->MinTime(seconds);
   };
-  add(
-      "kda/bmm/64x128x128", [](benchmark::State& s) { product(s, 64); }, 0.3);
-  add(
-      "kda/bmm/32x128x128", [](benchmark::State& s) { product(s, 32); }, 0.3);
-  constexpr const char* kFast = "chunk=64,diagonal=anchored";
-  add(
-      "kda/torch_forward/chunk=64",
-      [](benchmark::State& s) { eager(s, "kda.torch_chunk_f32", kFast, false); }, 0.3);
-  // Of forward and backward: autograd needs its own forward.
-  add(
-      "kda/torch_backward/chunk=64",
-      [](benchmark::State& s) { eager(s, "kda.torch_chunk_f32", kFast, true); }, 0.3);
+  for (const int rows : {16, 32, 64})
+    add(
+        "kda/bmm/" + std::to_string(rows) + "x128x128",
+        [rows](benchmark::State& s) { product(s, rows); }, 0.3);
+  for (const int chunk : {32, 64}) {
+    const std::string name = "chunk=" + std::to_string(chunk);
+    add(
+        "kda/torch_forward/" + name,
+        [chunk](benchmark::State& s) { eager(s, "kda.torch_chunk_f32", chunk, false); }, 0.3);
+    // Of forward and backward: autograd needs its own forward.
+    add(
+        "kda/torch_backward/" + name,
+        [chunk](benchmark::State& s) { eager(s, "kda.torch_chunk_f32", chunk, true); }, 0.3);
+  }
   add(
       "kda/torch_forward/loop",
-      [](benchmark::State& s) { eager(s, "kda.torch_loop_f32", "", false); }, 0.1);
+      [](benchmark::State& s) { eager(s, "kda.torch_loop_f32", 32, false); }, 0.1);
   return true;
 }();
 

@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -43,17 +44,21 @@ class Workload {
           0, 0);
     if (kernel.saved)
       for (const TensorSpec& spec : kernel.saved(case_, options_))
-        saved_.push_back(make_tensor(spec));
+        saved_.push_back(Buffer(make_tensor(spec)));
     if (kernel.workspace) workspace_.resize(kernel.workspace(case_, options_, Direction::Backward));
   }
 
   void forward(int threads, bool save) { kernel_.forward(launch(outputs_, threads, save)); }
   void backward(int threads) { kernel_.backward(launch(gradients_, threads, true)); }
 
-  const Tensor& result(std::string_view name) const {
-    for (const std::vector<Tensor>* list : {&outputs_, &gradients_})
-      for (const Tensor& t : *list)
-        if (t.spec.name == name) return t;
+  Tensor result(std::string_view name) const {
+    for (const std::vector<Buffer>* list : {&outputs_, &gradients_})
+      for (const Buffer& b : *list)
+        if (b.spec.name == name) {
+          Tensor t = make_tensor(b.spec);
+          std::copy_n(b.data(), t.bytes.size(), t.bytes.begin());
+          return t;
+        }
     throw Failure("no result '" + std::string(name) + "'");
   }
 
@@ -71,10 +76,26 @@ class Workload {
   }
 
  private:
+  // Tensors begin on a cache line, as in the harness.
+  struct Buffer {
+    explicit Buffer(const Tensor& t) : spec(t.spec), bytes(t.bytes.size() + 64) {
+      std::copy(t.bytes.begin(), t.bytes.end(), data());
+    }
+    const std::byte* data() const { return bytes.data() + offset(); }
+    std::byte* data() { return bytes.data() + offset(); }
+    TensorSpec spec;
+
+   private:
+    std::size_t offset() const {
+      return (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64) % 64;
+    }
+    std::vector<std::byte> bytes;
+  };
+
   double extent(const char* name) const { return static_cast<double>(case_.sizes[name]); }
 
   // Uniform around `mean`; the bits do not matter here.
-  static void add(std::vector<Tensor>& list, std::string name, Dtype dtype, std::vector<Dim> dims,
+  static void add(std::vector<Buffer>& list, std::string name, Dtype dtype, std::vector<Dim> dims,
                   double spread, double mean) {
     std::vector<double> x(static_cast<std::size_t>(elements(dims)));
     std::uint32_t state = static_cast<std::uint32_t>(list.size()) * 2654435761u + 12345u;
@@ -83,16 +104,16 @@ class Workload {
       value = mean + spread * ((state >> 8) * 0x1p-23 - 1);
     }
     list.push_back(
-        make_tensor({.name = std::move(name), .dtype = dtype, .dims = std::move(dims)}, x));
+        Buffer(make_tensor({.name = std::move(name), .dtype = dtype, .dims = std::move(dims)}, x)));
   }
 
-  static std::vector<TensorView> views(std::vector<Tensor>& tensors) {
+  static std::vector<TensorView> views(std::vector<Buffer>& buffers) {
     std::vector<TensorView> list;
-    for (Tensor& t : tensors) list.push_back({.spec = &t.spec, .data = t.bytes.data()});
+    for (Buffer& b : buffers) list.push_back({.spec = &b.spec, .data = b.data()});
     return list;
   }
 
-  Launch launch(std::vector<Tensor>& results, int threads, bool save) {
+  Launch launch(std::vector<Buffer>& results, int threads, bool save) {
     views_ = {views(inputs_), views(results), save ? views(saved_) : std::vector<TensorView>{}};
     return {.problem = case_,
             .options = options_,
@@ -106,7 +127,7 @@ class Workload {
   const KernelDef& kernel_;
   Case case_ = {};
   Options options_ = {};
-  std::vector<Tensor> inputs_ = {}, outputs_ = {}, gradients_ = {}, saved_ = {};
+  std::vector<Buffer> inputs_ = {}, outputs_ = {}, gradients_ = {}, saved_ = {};
   std::vector<std::byte> workspace_ = {};
   std::vector<std::vector<TensorView>> views_ = {};
 };
