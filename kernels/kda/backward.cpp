@@ -133,7 +133,9 @@ class BackwardWorker {
     m.multiply(c.k, c.S, 1.0f, c.ldk, n, c.Kp, kg_);
   }
 
-  // Rows n ... 2n of the cotangents become -de; d_beta.
+  // Rows n ... 2n of the cotangents become -de; d_beta. Products run from the last token on, do and
+  // -de in turn, as the recurrence does: along repeated keys their sums cancel token by token, not
+  // only in the end.
   void solve_back(std::int64_t n) {
     float* x = cotangents_ + n * c.ldv;
     m.product({.m = n,
@@ -146,45 +148,38 @@ class BackwardWorker {
                .out = x,
                .ldo = c.ldv,
                .ahead = &ahead_});
-    m.product({.m = n,
-               .n = c.Vp,
-               .k = n,
-               .a = c.scores_q,
-               .a_row = 1,
-               .a_col = c.ldc,
-               .b = cotangents_,
-               .ldb = c.ldv,
-               .out = x,
-               .ldo = c.ldv,
-               .start = Start::Keep,
-               .band = Band::Upper});
     for (std::int64_t r = (n - 1) / kLeaf * kLeaf; r >= 0; r -= kLeaf) {
       for (std::int64_t half = kLeaf; half < c.C; half *= 2) {
         const std::int64_t middle = r + kLeaf;
         if (middle % (2 * half) != half || middle >= n) continue;
         const std::int64_t first = middle - half, last = middle + half < n ? middle + half : n;
+        const std::int64_t at = (last - 1) * c.ldc + first, row = (last - 1) * c.ldv;
         m.product({.m = half,
                    .n = c.Vp,
                    .k = last - middle,
-                   .a = c.scores_k + middle * c.ldc + first,
+                   .a = c.scores_q + at,
                    .a_row = 1,
-                   .a_col = c.ldc,
-                   .b = x + middle * c.ldv,
-                   .ldb = c.ldv,
+                   .a_col = -c.ldc,
+                   .b = cotangents_ + row,
+                   .ldb = -c.ldv,
                    .out = x + first * c.ldv,
                    .ldo = c.ldv,
-                   .start = Start::Keep});
+                   .onto = Onto::Keep,
+                   .a2 = c.scores_k + at,
+                   .b2 = x + row});
       }
-      const std::int64_t beta_row = p.headwise ? c.ldv : 1;
-      m.leaf_solve_back({.scores = c.scores_k + r * c.ldc + r,
+      const std::int64_t beta_row = p.headwise ? c.ldv : 1, block = r * c.ldc + r, at = r * c.ldv;
+      m.leaf_solve_back({.scores = c.scores_k + block,
                          .ldc = c.ldc,
                          .beta = c.beta + r * beta_row,
                          .headwise = p.headwise,
                          .ld = c.ldv,
                          .cols = c.Vp,
                          .rows = n - r < kLeaf ? n - r : kLeaf,
-                         .e = e_ + r * c.ldv,
-                         .u = x + r * c.ldv,
+                         .e = e_ + at,
+                         .u = x + at,
+                         .scores_q = c.scores_q + block,
+                         .d_o = cotangents_ + at,
                          .d_beta = d_beta_ + r * beta_row});
     }
   }
@@ -276,7 +271,7 @@ class BackwardWorker {
                       .out = y,
                       .ldo = c.ldk};
       m.product(columns);
-      columns.a = dN + at, columns.b = c.ks + middle * c.ldk, columns.start = Start::Keep;
+      columns.a = dN + at, columns.b = c.ks + middle * c.ldk, columns.onto = Onto::Keep;
       m.product(columns);
       m.tile_grad({.first = first,
                    .middle = middle,
@@ -318,18 +313,21 @@ class BackwardWorker {
       for (std::int64_t d = 0; d < p.K; ++d) spoiled[d] = 1;
       decay = spoiled;
     }
+    const float *q = left_ + (n - 1) * c.ldk, *d_o = cotangents_ + (n - 1) * c.ldv;
     m.product({.m = p.K,
                .n = c.Vp,
-               .k = 2 * n,
-               .a = left_,
+               .k = n,
+               .a = q,
                .a_row = 1,
-               .a_col = c.ldk,
-               .b = cotangents_,
-               .ldb = c.ldv,
+               .a_col = -c.ldk,
+               .b = d_o,
+               .ldb = -c.ldv,
                .out = dS_,
                .ldo = c.ldv,
-               .start = Start::ScaleRows,
+               .onto = Onto::ScaleRows,
                .row_scale = decay,
+               .a2 = q + n * c.ldk,
+               .b2 = d_o + n * c.ldv,
                .ahead = &ahead_});
   }
 

@@ -81,7 +81,7 @@ class ForwardWorker {
                .ldb = c.ldv,
                .out = o_,
                .ldo = c.ldv,
-               .start = Start::Keep,
+               .onto = Onto::Keep,
                .band = lower ? Band::Lower : Band::Full,
                .ahead = &ahead_});
     write_state(n, rows);
@@ -127,7 +127,7 @@ class ForwardWorker {
                     .ldb = c.ldv,
                     .out = eo_,
                     .ldo = c.ldv,
-                    .start = Start::Keep,
+                    .onto = Onto::Keep,
                     .ahead = &ahead_};
     m.product(product);
     if (!turned) return;
@@ -152,7 +152,7 @@ class ForwardWorker {
                    .ldb = c.ldv,
                    .out = e_ + r * c.ldv,
                    .ldo = c.ldv,
-                   .start = Start::Keep});
+                   .onto = Onto::Keep});
       }
       m.leaf_solve({.scores = c.scores_k + r * c.ldc + r,
                     .ldc = c.ldc,
@@ -184,14 +184,14 @@ class ForwardWorker {
                     .ldb = c.ldv,
                     .out = state_,
                     .ldo = c.ldv,
-                    .start = Start::ScaleRows,
+                    .onto = Onto::ScaleRows,
                     .row_scale = decay,
                     .ahead = &ahead_};
     if (p.is(Fault::OrderChangesBetweenLaunches) && odd_launch_ && rows > 1) {
       const std::int64_t first = rows / 2;
       product.k = rows - first, product.a += first * c.ldk, product.b += first * c.ldv;
       m.product(product);
-      product.k = first, product.a = left_, product.b = u_, product.start = Start::Keep;
+      product.k = first, product.a = left_, product.b = u_, product.onto = Onto::Keep;
     }
     m.product(product);
     if (p.is(Fault::StateKeptInBf16)) round_rows_to_bf16(state_, c.ldv, p.K, c.Vp);

@@ -40,14 +40,17 @@ struct Ahead {
   }
 };
 
-enum class Start : std::uint8_t { Zero, Keep, ScaleRows };
+// What a product is added to: nothing; the old values, from which its chains of additions start; or
+// the old values times a factor a row, added last, so that a large state is rounded once a chunk and
+// not at every term.
+enum class Onto : std::uint8_t { Zero, Keep, ScaleRows };
 enum class Band : std::uint8_t {
   Full,
   Lower,
   Upper
 };  // which k of row i can be non-zero: all, k <= i, k >= i
 
-// out[m,n] = start + A[m,k] B[k,n];  n a multiple of 16. A(i,k) = a[i a_row + k a_col], one of the
+// out[m,n] = onto + A[m,k] B[k,n];  n a multiple of 16. A(i,k) = a[i a_row + k a_col], one of the
 // two strides being 1.
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
@@ -57,9 +60,12 @@ struct Product {
   std::int64_t ldb = 0;
   float* out = nullptr;
   std::int64_t ldo = 0;
-  Start start = Start::Zero;
-  const float* row_scale = nullptr;  // ScaleRows: out[i,:] starts as row_scale[i] out[i,:]
+  Onto onto = Onto::Zero;
+  const float* row_scale = nullptr;  // ScaleRows: row_scale[i] out[i,:] + ...
   Band band = Band::Full;
+  // A second product with the same strides, added term by term between those of the first (a_row =
+  // 1 only).
+  const float *a2 = nullptr, *b2 = nullptr;
   Ahead* ahead = nullptr;
 };
 
@@ -128,7 +134,8 @@ struct LeafSolve {
   bool headwise = false;
   std::int64_t ld = 0, cols = 0, rows = 0;
   float* e = nullptr;
-  float* u = nullptr;       // forward: u;  backward: x
+  float* u = nullptr;                               // forward: u;  backward: x
+  const float *scores_q = nullptr, *d_o = nullptr;  // backward
   float* d_beta = nullptr;  // backward: one value a row, or a row of V (leading dimension ld)
 };
 

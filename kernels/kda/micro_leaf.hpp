@@ -89,11 +89,14 @@ inline void solve_back_strip(const LeafSolve& p, std::int64_t d, V* dots) {
     float* row = p.u + i * p.ld + d;
 #pragma GCC unroll 8
     for (unsigned s = 0; s < S; ++s) x[s] = V::load(row + s * kLanes);
-    for (std::int64_t m = i + 1; m < p.rows; ++m) {
-      const V score = V::broadcast(p.scores[m * p.ldc + i]);
-      const float* other = p.u + m * p.ld + d;
+    const auto add = [&](float weight, const float* other) {
+      const V score = V::broadcast(weight);
 #pragma GCC unroll 8
       for (unsigned s = 0; s < S; ++s) x[s] = V::fma(score, V::load(other + s * kLanes), x[s]);
+    };
+    for (std::int64_t m = p.rows - 1; m >= i; --m) {
+      add(p.scores_q[m * p.ldc + i], p.d_o + m * p.ld + d);
+      if (m > i) add(p.scores[m * p.ldc + i], p.u + m * p.ld + d);
     }
 #pragma GCC unroll 8
     for (unsigned s = 0; s < S; ++s) {

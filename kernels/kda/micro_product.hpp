@@ -9,42 +9,53 @@
 
 namespace parity::kda_kernel {
 
-// Rows [i, i + R), columns [j, j + 16 C). kColumns: A is read down its columns (a_row = 1).
-template <class V, unsigned R, unsigned C, bool kColumns>
+// How A is read: along its rows (a_col = 1), down its columns (a_row = 1), or two products term by
+// term, down their columns.
+enum class Read { Rows, Columns, Pair };
+
+// Rows [i, i + R), columns [j, j + 16 C).
+template <class V, unsigned R, unsigned C, Read kRead>
 inline void product_tile(const Product& p, std::int64_t i, std::int64_t j) {
   const std::int64_t k0 = p.band == Band::Upper ? (i < p.k ? i : p.k) : 0;
   const std::int64_t k1 = p.band == Band::Lower && i + R < p.k ? i + R : p.k;
-  const std::int64_t a_row = kColumns ? 1 : p.a_row, a_col = kColumns ? p.a_col : 1;
+  const std::int64_t a_row = kRead == Read::Rows ? p.a_row : 1,
+                     a_col = kRead == Read::Rows ? 1 : p.a_col;
   float* out = p.out + i * p.ldo + j;
   V acc[R][C];
 #pragma GCC unroll 8
   for (unsigned r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (unsigned c = 0; c < C; ++c) {
-      if (p.start == Start::Zero)
-        acc[r][c] = V::broadcast(0.0f);
-      else
-        acc[r][c] = V::load(out + r * p.ldo + c * kLanes);
-      if (p.start == Start::ScaleRows) acc[r][c] = V::broadcast(p.row_scale[i + r]) * acc[r][c];
-    }
+    for (unsigned c = 0; c < C; ++c)
+      acc[r][c] = p.onto == Onto::Keep ? V::load(out + r * p.ldo + c * kLanes) : V::broadcast(0.0f);
   }
-  const float* a = p.a + i * a_row + k0 * a_col;
-  const float* b = p.b + k0 * p.ldb + j;
-  for (std::int64_t k = k0; k < k1; ++k, a += a_col, b += p.ldb) {
+  const std::int64_t a_first = i * a_row + k0 * a_col, b_first = k0 * p.ldb + j;
+  const float *a = p.a + a_first, *b = p.b + b_first;
+  const float* a2 = kRead == Read::Pair ? p.a2 + a_first : nullptr;
+  const float* b2 = kRead == Read::Pair ? p.b2 + b_first : nullptr;
+  const auto add = [&](const float* left, const float* right) {
     V y[C];
 #pragma GCC unroll 4
-    for (unsigned c = 0; c < C; ++c) y[c] = V::load(b + c * kLanes);
+    for (unsigned c = 0; c < C; ++c) y[c] = V::load(right + c * kLanes);
 #pragma GCC unroll 8
     for (unsigned r = 0; r < R; ++r) {
-      const V x = V::broadcast(a[r * a_row]);
+      const V x = V::broadcast(left[r * a_row]);
 #pragma GCC unroll 4
       for (unsigned c = 0; c < C; ++c) acc[r][c] = V::fma(x, y[c], acc[r][c]);
     }
+  };
+  for (std::int64_t k = k0; k < k1; ++k, a += a_col, b += p.ldb) {
+    add(a, b);
+    if constexpr (kRead == Read::Pair) add(a2, b2), a2 += a_col, b2 += p.ldb;
   }
 #pragma GCC unroll 8
   for (unsigned r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (unsigned c = 0; c < C; ++c) acc[r][c].store(out + r * p.ldo + c * kLanes);
+    for (unsigned c = 0; c < C; ++c) {
+      float* to = out + r * p.ldo + c * kLanes;
+      if (p.onto == Onto::ScaleRows)
+        acc[r][c] = V::fma(V::broadcast(p.row_scale[i + r]), V::load(to), acc[r][c]);
+      acc[r][c].store(to);
+    }
   }
 }
 
@@ -64,32 +75,34 @@ inline void fetch(Ahead& a) {
 }
 
 // One panel of columns, so that its part of B stays in the L1 cache while the rows of A pass.
-template <class V, unsigned C, bool kColumns>
+template <class V, unsigned C, Read kRead>
 inline void product_panel(const Product& p, std::int64_t j) {
   std::int64_t i = 0;
   for (; i + V::kRows <= p.m; i += V::kRows) {
-    product_tile<V, V::kRows, C, kColumns>(p, i, j);
+    product_tile<V, V::kRows, C, kRead>(p, i, j);
     if (p.ahead) fetch(*p.ahead);
   }
-  for (; i + 4 <= p.m; i += 4) product_tile<V, 4, C, kColumns>(p, i, j);
-  for (; i + 2 <= p.m; i += 2) product_tile<V, 2, C, kColumns>(p, i, j);
-  for (; i < p.m; ++i) product_tile<V, 1, C, kColumns>(p, i, j);
+  for (; i + 4 <= p.m; i += 4) product_tile<V, 4, C, kRead>(p, i, j);
+  for (; i + 2 <= p.m; i += 2) product_tile<V, 2, C, kRead>(p, i, j);
+  for (; i < p.m; ++i) product_tile<V, 1, C, kRead>(p, i, j);
 }
 
-template <class V, bool kColumns>
+template <class V, Read kRead>
 inline void product_panels(const Product& p) {
   std::int64_t j = 0;
   for (; j + V::kCols * kLanes <= p.n; j += V::kCols * kLanes)
-    product_panel<V, V::kCols, kColumns>(p, j);
-  for (; j < p.n; j += kLanes) product_panel<V, 1, kColumns>(p, j);
+    product_panel<V, V::kCols, kRead>(p, j);
+  for (; j < p.n; j += kLanes) product_panel<V, 1, kRead>(p, j);
 }
 
 template <class V>
 void product(const Product& p) {
-  if (p.a_col == 1)
-    product_panels<V, false>(p);
+  if (p.a2)
+    product_panels<V, Read::Pair>(p);
+  else if (p.a_col == 1)
+    product_panels<V, Read::Rows>(p);
   else
-    product_panels<V, true>(p);
+    product_panels<V, Read::Columns>(p);
 }
 
 template <class V>

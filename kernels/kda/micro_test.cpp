@@ -46,7 +46,7 @@ TEST(KdaMicro, ProductOverAllShapesStartsAndBands) {
     for (const std::int64_t rows : {1, 3, 6, 8, 13, 16})
       for (const std::int64_t depth : {1, 7, 16})
         for (const bool turned : {false, true})
-          for (const Start start : {Start::Zero, Start::Keep, Start::ScaleRows})
+          for (const Onto onto : {Onto::Zero, Onto::Keep, Onto::ScaleRows})
             for (const Band band : {Band::Full, Band::Lower, Band::Upper}) {
               const std::int64_t cols = 48, lda = 16, ldb = 64, ldo = 48;
               std::vector<float> a = values(16 * lda, 1), b = values(16 * ldb, 2),
@@ -69,7 +69,7 @@ TEST(KdaMicro, ProductOverAllShapesStartsAndBands) {
                           .ldb = ldb,
                           .out = out.data(),
                           .ldo = ldo,
-                          .start = start,
+                          .onto = onto,
                           .row_scale = scale.data(),
                           .band = band});
               for (std::int64_t i = 0; i < 16; ++i)
@@ -79,8 +79,8 @@ TEST(KdaMicro, ProductOverAllShapesStartsAndBands) {
                     ASSERT_EQ(out[at], before[at]);
                     continue;
                   }
-                  double want = start == Start::Zero ? 0 : static_cast<double>(before[at]);
-                  if (start == Start::ScaleRows)
+                  double want = onto == Onto::Zero ? 0 : static_cast<double>(before[at]);
+                  if (onto == Onto::ScaleRows)
                     want *= static_cast<double>(scale[static_cast<std::size_t>(i)]);
                   for (std::int64_t k = 0; k < depth; ++k)
                     want += static_cast<double>(element(i, k)) *
@@ -89,6 +89,32 @@ TEST(KdaMicro, ProductOverAllShapesStartsAndBands) {
                       << m->name << " " << rows << "x" << depth << " row " << i;
                 }
             }
+}
+
+TEST(KdaMicro, TwoProductsTermByTermFromTheLastOne) {
+  for (const Micro* m : tables()) {
+    const std::vector<float> a = values(12 * 16, 21), b = values(12 * 32, 22);
+    std::vector<float> out(10 * 32);
+    m->product({.m = 10,
+                .n = 32,
+                .k = 6,
+                .a = a.data() + 5 * 16,
+                .a_row = 1,
+                .a_col = -16,
+                .b = b.data() + 5 * 32,
+                .ldb = -32,
+                .out = out.data(),
+                .ldo = 32,
+                .a2 = a.data() + 11 * 16,
+                .b2 = b.data() + 11 * 32});
+    for (std::size_t i = 0; i < 10; ++i)
+      for (std::size_t j = 0; j < 32; ++j) {
+        double want = 0;
+        for (std::size_t k = 0; k < 12; ++k)
+          want += static_cast<double>(a[k * 16 + i]) * static_cast<double>(b[k * 32 + j]);
+        ASSERT_NEAR(out[i * 32 + j], want, 4e-6) << m->name;
+      }
+  }
 }
 
 TEST(KdaMicro, TransposePadsWithZeros) {
