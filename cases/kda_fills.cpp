@@ -51,7 +51,7 @@ void draw_key(const RowDraw& d, std::span<double> out, Keys keys) {
     out[j] = d.rng.normal(first + j);
     if (keys == Keys::Correlated) out[j] = d.rng.uniform(first + j, 0, 2);
     if (keys == Keys::Repeated && key)
-      out[j] = d.rng.normal(kPerHead + at.head * K + j) + 0.25 * out[j];
+      out[j] = d.rng.normal(kPerHead + at.head * K + j) + 0.05 * out[j];
   }
   if (!d.problem.options.flag("l2norm")) normalise(out);
   if (keys != Keys::Edges || !key) return;

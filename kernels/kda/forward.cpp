@@ -112,27 +112,27 @@ class ForwardWorker {
     Stored v = p.rows(p.v, p.bf16, token, hv, p.HV, p.V);
     if (p.is(Fault::NarrowIndex)) v = narrow_rows(p, p.v, token, hv);
     m.load(v, n, p.V, e_, c.ldv);
-    std::memset(o_, 0, sizeof(float) * static_cast<std::size_t>(n * c.ldv));
+    float* queries = left_ + n * c.ldk;
     m.multiply(c.k, c.P, -1.0f, c.ldk, n, c.Kp, left_);
-    m.multiply(c.q, c.P, 1.0f, c.ldk, n, c.Kp, left_ + n * c.ldk);
-    if (p.is(Fault::ScaleMissingInStateTerm))
-      m.scale(left_ + n * c.ldk, 1 / p.scale, c.ldk, n, c.Kp);
-    const bool turned = p.is(Fault::StateReadTransposed) && p.K == p.V;
-    Product product{.m = turned ? n : 2 * n,
+    m.multiply(c.q, c.P, 1.0f, c.ldk, n, c.Kp, queries);
+    if (p.is(Fault::ScaleMissingInStateTerm)) m.scale(queries, 1 / p.scale, c.ldk, n, c.Kp);
+    Product product{.m = n,
                     .n = c.Vp,
                     .k = p.K,
                     .a = left_,
                     .a_row = c.ldk,
                     .b = state_,
                     .ldb = c.ldv,
-                    .out = eo_,
+                    .out = e_,
                     .ldo = c.ldv,
-                    .onto = Onto::Keep,
+                    .onto = Onto::Add,
                     .ahead = &ahead_};
     m.product(product);
-    if (!turned) return;
-    m.transpose(state_, c.ldv, p.K, c.Vp, turned_, c.ldk);
-    product.a = left_ + n * c.ldk, product.b = turned_, product.ldb = c.ldk, product.out = o_;
+    product.a = queries, product.out = o_, product.onto = Onto::Zero;
+    if (p.is(Fault::StateReadTransposed) && p.K == p.V) {
+      m.transpose(state_, c.ldv, p.K, c.Vp, turned_, c.ldk);
+      product.b = turned_, product.ldb = c.ldk;
+    }
     m.product(product);
   }
 

@@ -41,9 +41,9 @@ struct Ahead {
 };
 
 // What a product is added to: nothing; the old values, from which its chains of additions start; or
-// the old values times a factor a row, added last, so that a large state is rounded once a chunk and
-// not at every term.
-enum class Onto : std::uint8_t { Zero, Keep, ScaleRows };
+// the old values, or those times a factor a row, added last, so that what is large is rounded once
+// and not at every term.
+enum class Onto : std::uint8_t { Zero, Keep, Add, ScaleRows };
 enum class Band : std::uint8_t {
   Full,
   Lower,

@@ -52,6 +52,7 @@ inline void product_tile(const Product& p, std::int64_t i, std::int64_t j) {
 #pragma GCC unroll 4
     for (unsigned c = 0; c < C; ++c) {
       float* to = out + r * p.ldo + c * kLanes;
+      if (p.onto == Onto::Add) acc[r][c] = V::load(to) + acc[r][c];
       if (p.onto == Onto::ScaleRows)
         acc[r][c] = V::fma(V::broadcast(p.row_scale[i + r]), V::load(to), acc[r][c]);
       acc[r][c].store(to);

@@ -46,7 +46,7 @@ TEST(KdaMicro, ProductOverAllShapesStartsAndBands) {
     for (const std::int64_t rows : {1, 3, 6, 8, 13, 16})
       for (const std::int64_t depth : {1, 7, 16})
         for (const bool turned : {false, true})
-          for (const Onto onto : {Onto::Zero, Onto::Keep, Onto::ScaleRows})
+          for (const Onto onto : {Onto::Zero, Onto::Keep, Onto::Add, Onto::ScaleRows})
             for (const Band band : {Band::Full, Band::Lower, Band::Upper}) {
               const std::int64_t cols = 48, lda = 16, ldb = 64, ldo = 48;
               std::vector<float> a = values(16 * lda, 1), b = values(16 * ldb, 2),
