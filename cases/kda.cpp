@@ -1,6 +1,8 @@
 // Cases of kda. Each set names what it tells apart; sizes are the smallest that do. K, V and T
 // differ from each other and from powers of two wherever nothing speaks against it, so that a
 // stride of the wrong axis shows.
+#include <utility>
+
 #include "cases/kda_fills.hpp"
 #include "harness/kernel.hpp"
 
@@ -138,7 +140,6 @@ const Register wide{CaseSet{
     .exempt = one_element,
 }};
 
-// Halvings would need gates in log2 units: exp(-k ln 2) is 2^-k in no format.
 const Register exact{CaseSet{
     .op = "kda",
     .what = "bits: integers, decays of 1 and 0, scale a power of two",
@@ -150,6 +151,38 @@ const Register exact{CaseSet{
     .options = {{{"scale", "1"}},
                 {{"scale", "0.5"}, {"h0", "1"}, {"dht", "1"}},
                 {{"scale", "0.5"}, {"h0", "1"}, {"dht", "1"}, {"vfirst", "1"}}},
+}};
+
+// The kernels of this repository whose exp(-n ln 2) is 2^-n; an ulp beside it would be as legal
+// (tolerance.md §8).
+CaseSet halvings(std::string_view kernels, std::vector<Sizes> list) {
+  return {.op = "kda",
+          .what = "bits: the same with halvings, for kernels whose exponential returns them",
+          .lane = Lane::Smoke,
+          .sizes = std::move(list),
+          .dtypes = {Dtype::F32},
+          .fills = {halved()},
+          .options = {{{"scale", "1"}, {"halvings", "1"}},
+                      states({{"scale", "0.5"}, {"halvings", "1"}})},
+          .kernels = kernels};
+}
+
+const Register halvings_chunked{
+    halvings("kda.chunked_*", {sizes("B2,T66,H1,HV2,K16,V8"), sizes("B1,T1+0+16+64+31,H2,K9,V12"),
+                               sizes("B1,T130,H2,K64,V32")})};
+const Register halvings_recurrent{
+    halvings("kda.recurrent_*", {sizes("B2,T34,H1,HV2,K12,V8"), sizes("B1,T2+0+17,H2,K9,V12")})};
+
+const Register permuted_memory{CaseSet{
+    .op = "kda",
+    .what = "bits: a memory of rows that are overwritten and read; heads, layouts, packed batches",
+    .lane = Lane::Smoke,
+    .sizes = {sizes("B2,T70,H2,HV4,K24,V10"), sizes("B1,T5+0+33+1+64,H1,HV3,K20,V28")},
+    .dtypes = {Dtype::F32},
+    .fills = {permuted()},
+    .options = {states({{"scale", "1"}}), states({{"scale", "2"}, {"vfirst", "1"}})},
+    .zero_share = 0.9,
+    .zero_share_why = "a row that is overwritten or never read passes no gradient on",
 }};
 
 const Register exact_narrow{CaseSet{

@@ -2,6 +2,7 @@
 // decay) is drawn at an index that does not depend on the token.
 #include "cases/kda_fills.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "harness/numeric/philox.hpp"
@@ -180,10 +181,31 @@ void row(const RowDraw& d, std::span<double> out) {
   draw(d, out, Regime{keys, gates, betas, decades});
 }
 
+// Decays of an exact probe.
+enum class Exact { Open, Forget, Halve };
+
+// exp(-n ln 2) is 2^-n where the kernel says so (option halvings). A channel is halved at three
+// tokens of its batch at most: states and their gradients stay multiples of 1/8, products of the
+// two of 1/64, and sums of gates, in f32 too, multiples of ln 2 as it is rounded there.
+double halvings(const RowDraw& d, std::uint64_t j) {
+  constexpr double kLn2 = 0x1.62e43p-1;  // to f32
+  const auto extent = [&](std::size_t axis) {
+    return static_cast<std::uint64_t>(d.spec.dims[axis].extent);
+  };
+  const Place at = place(d);
+  const std::uint64_t T = extent(1), batch = at.token / T, token = at.token % T,
+                      channel = ((batch * extent(2) + at.head) * extent(3) + j) * 3;
+  int count = 0;
+  for (std::uint64_t n = 0; n < 3; ++n)
+    count += d.rng.integer(kPerHead + channel + n, 0, static_cast<std::int64_t>(T) - 1) ==
+             static_cast<std::int64_t>(token);
+  return count == 0 ? 0 : count == 1 ? -kLn2 : -2 * kLn2;
+}
+
 // Small integers. Keys have one or two entries of +-1, so that I - beta k k^T is orthogonal or a
 // projection and nothing grows faster than linearly: every intermediate of every order of
 // evaluation is an integer far below 2^24.
-void draw_integers(const RowDraw& d, std::span<double> out, bool forget, std::int64_t largest) {
+void draw_integers(const RowDraw& d, std::span<double> out, Exact decays, std::int64_t largest) {
   const std::string& name = d.spec.name;
   const auto K = static_cast<std::uint64_t>(out.size());
   if (name == "k") {
@@ -198,15 +220,41 @@ void draw_integers(const RowDraw& d, std::span<double> out, bool forget, std::in
   }
   for (std::uint64_t j = 0; j < K; ++j) {
     const std::uint64_t i = static_cast<std::uint64_t>(d.first) + j;
-    out[j] = name == "g"      ? (forget && d.rng.uniform01(i) < 0.04 ? -1000 : 0)
+    const bool forgotten = decays == Exact::Forget && d.rng.uniform01(i) < 0.04;
+    out[j] = name == "g"      ? (decays == Exact::Halve ? halvings(d, j)
+                                 : forgotten            ? -1000
+                                                        : 0)
              : name == "beta" ? static_cast<double>(d.rng.integer(i, 0, 1))
                               : static_cast<double>(d.rng.integer(i, -largest, largest));
   }
 }
 
-void integer_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, false, 2); }
-void sign_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, true, 1); }
-void forgetful_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, true, 2); }
+// A memory of K rows: every token overwrites one with its value, up to the sign, and reads one. A
+// result is a number that tells the token, head and column it came from.
+void permutation_row(const RowDraw& d, std::span<double> out) {
+  const std::string& name = d.spec.name;
+  const auto row = static_cast<std::uint64_t>(d.row), first = static_cast<std::uint64_t>(d.first);
+  if (name == "q" || name == "k") {
+    std::ranges::fill(out, 0);
+    const auto last = static_cast<std::int64_t>(out.size()) - 1;
+    out[static_cast<std::size_t>(d.rng.integer(row, 0, last))] =
+        d.rng.integer(kSecond + row, 0, 1) ? 1 : -1;
+    return;
+  }
+  for (std::uint64_t j = 0; j < out.size(); ++j)
+    out[j] = name == "g"      ? 0
+             : name == "beta" ? 1
+                              : static_cast<double>((first + j) * 37 % 127) - 63;
+}
+
+void integer_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, Exact::Open, 2); }
+void sign_row(const RowDraw& d, std::span<double> out) { draw_integers(d, out, Exact::Forget, 1); }
+void forgetful_row(const RowDraw& d, std::span<double> out) {
+  draw_integers(d, out, Exact::Forget, 2);
+}
+void halving_row(const RowDraw& d, std::span<double> out) {
+  draw_integers(d, out, Exact::Halve, 2);
+}
 
 }  // namespace
 
@@ -281,6 +329,18 @@ Fill forgetful() {
           "integers with decays of exactly 1 and 0: masks, chunk borders, what a cleared channel "
           "leaves behind",
           forgetful_row, true};
+}
+Fill halved() {
+  return {"halved",
+          "integers with decays of 1, 1/2 and 1/4: every product of decays has a value of its own, "
+          "so one of a wrong token, channel or chunk shows in the bits",
+          halving_row, true};
+}
+Fill permuted() {
+  return {"permuted",
+          "one-hot keys and queries, beta 1: a result is a number that names the token, head and "
+          "column it was written from",
+          permutation_row, true};
 }
 
 }  // namespace parity::kda_cases

@@ -22,5 +22,7 @@ Fill decades();    // values of v and of the cotangents over six decades
 Fill integers();   // exact: small integers, sparse keys, gates 0
 Fill signs();      // exact also where intermediates are stored in bf16: values of -1, 0, 1
 Fill forgetful();  // exact: the same with decays of 1 and 0
+Fill halved();     // exact: the same with decays of 1, 1/2 and 1/4; option halvings
+Fill permuted();   // exact: one-hot keys and queries, numbered values
 
 }  // namespace parity::kda_cases

@@ -55,7 +55,8 @@ TEST(KdaFills, HeadsDiffer) {
 }
 
 TEST(KdaFills, ExactProbesAreIntegersWithinF32) {
-  for (const Fill& fill : {kda_cases::integers(), kda_cases::forgetful(), kda_cases::signs()}) {
+  for (const Fill& fill :
+       {kda_cases::integers(), kda_cases::forgetful(), kda_cases::signs(), kda_cases::permuted()}) {
     EXPECT_TRUE(fill.exact);
     const Tensors t = drawn(fill, "scale=1,h0=1,dht=1", Dtype::F32);
     for (const Tensor& tensor : t.list())
@@ -71,6 +72,39 @@ TEST(KdaFills, ExactProbesAreIntegersWithinF32) {
     for (const ExpectedTensor& x : registry().op_or_throw("kda").reference(c, t, true).tensors)
       for (const double v : x.value)
         ASSERT_TRUE(v == std::nearbyint(v) && std::abs(v) < 0x1p22) << x.spec.name << " " << v;
+  }
+}
+
+// Every tensor, and so every sum of terms of one, is a multiple of 2^-7: states and gradients of
+// 1/8 each, scale 1/2 beside them.
+TEST(KdaFills, HalvedProbesAreFewBits) {
+  const Fill fill = kda_cases::halved();
+  EXPECT_TRUE(fill.exact);
+  CaseSet set{.op = "kda", .fills = {fill}};
+  const Case c{.op = "kda",
+               .sizes = Sizes::parse("B1,T40+0+33,H2,HV4,K10,V6"),
+               .dtype = Dtype::F32,
+               .fill = std::string(fill.name),
+               .options = Options::parse("scale=0.5,h0=1,dht=1,halvings=1"),
+               .seed = 3,
+               .set = &set};
+  const Tensors t = generate(c, registry().op_or_throw("kda"), 1);
+  std::int64_t halved = 0;
+  for (const double g : t.at("g").widened()) halved += g != 0;
+  EXPECT_GT(halved, 4 * 10 * 2);
+  for (const ExpectedTensor& x : registry().op_or_throw("kda").reference(c, t, true).tensors)
+    for (const double v : x.value)
+      ASSERT_TRUE(v * 128 == std::nearbyint(v * 128) && std::abs(v) < 0x1p15)
+          << x.spec.name << " " << v;
+}
+
+TEST(KdaFills, PermutedKeysAreOneHot) {
+  const Tensors t = drawn(kda_cases::permuted(), "scale=1,h0=1,dht=1", Dtype::F32);
+  const std::vector<double> k = t.at("k").widened();
+  for (std::size_t r = 0; r < k.size(); r += 10) {
+    double sum = 0;
+    for (std::size_t i = r; i < r + 10; ++i) sum += std::abs(k[i]);
+    EXPECT_EQ(sum, 1);
   }
 }
 

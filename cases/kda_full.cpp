@@ -12,11 +12,21 @@ Options options(std::string_view text) { return Options::parse(text); }
 
 const Register more_regimes{CaseSet{
     .op = "kda",
-    .what = "the regimes at head sizes in use, with a chunk of padding and grouped heads",
-    .sizes = {sizes("B1,T97,H1,HV2,K64,V64"), sizes("B2,T66,H2,K24,V40")},
+    .what = "the regimes in batches, with a second chunk of two rows, the norm in the kernel",
+    .sizes = {sizes("B2,T66,H2,K24,V40")},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {ordinary(), weak(), repeated(), mixed(), saturated(), steep(), decades()},
     .options = {options("dht=1,h0=1"), options("dht=1,h0=1,l2norm=1,scale=1")},
+    .seeds = {1},
+}};
+
+const Register wider{CaseSet{
+    .op = "kda",
+    .what = "ill-conditioned keys and strong decays at K = V = 64",
+    .sizes = {sizes("B1,T97,H1,HV2,K64,V64")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {weak(), repeated(), mixed(), saturated()},
+    .options = {options("dht=1,h0=1")},
     .seeds = {1},
 }};
 
@@ -36,7 +46,8 @@ const Register head_sizes{CaseSet{
     .op = "kda",
     .what = "head sizes: below a tile, no multiple of a vector, just beyond 128, K and V apart",
     .sizes = {sizes("B1,T40,H2,K1,V1"), sizes("B1,T40,H2,K3,V130"), sizes("B1,T40,H1,K60,V100"),
-              sizes("B1,T40,H1,K100,V60"), sizes("B1,T40,H1,K130,V3")},
+              sizes("B1,T40,H1,K100,V60"), sizes("B1,T40,H1,K130,V3"),
+              sizes("B1,T33,H1,K256,V256")},
     .dtypes = {Dtype::F32},
     .fills = {mixed()},
     .options = {options("dht=1,h0=1"), options("bias=1,dht=1,gate=lower,h0=1,l2norm=1,vfirst=1")},
@@ -83,10 +94,10 @@ const Register more_packed{CaseSet{
 const Register long_history{CaseSet{
     .op = "kda",
     .what = "a thousand tokens that are hardly forgotten",
-    .sizes = {sizes("B1,T1021,H1,K32,V16"), sizes("B1,T3+0+1021,H1,K32,V16")},
+    .sizes = {sizes("B1,T1021,H1,K32,V16"), sizes("B1,T3+0+1021,H1,K12,V8")},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {weak(), open_gate()},
-    .options = {options("dht=1,h0=1"), options("dht=1,h0=1,l2norm=1")},
+    .options = {options("dht=1,h0=1")},
     .seeds = {4},
 }};
 
@@ -100,6 +111,29 @@ const Register more_exact{CaseSet{
     .options = {options("scale=1"), options("dht=1,h0=1,scale=0.25"),
                 options("dht=1,h0=1,scale=2,vfirst=1")},
     .seeds = {5, 6},
+}};
+
+const Register more_halvings{CaseSet{
+    .op = "kda",
+    .what = "bits with halvings, at every chunk and instruction set",
+    .sizes = {sizes("B1,T100,H1,HV2,K20,V12"), sizes("B1,T2+0+63+17,H2,K12,V20")},
+    .dtypes = {Dtype::F32},
+    .fills = {halved()},
+    .options = {options("dht=1,h0=1,halvings=1,scale=0.5,vfirst=1")},
+    .seeds = {5, 6},
+    .kernels = "kda.chunked_*",
+}};
+
+const Register more_permuted{CaseSet{
+    .op = "kda",
+    .what = "the memory of rows, at every chunk and instruction set",
+    .sizes = {sizes("B1,T133,H1,HV2,K40,V20"), sizes("B1,T64+0+17,H2,K33,V7")},
+    .dtypes = {Dtype::F32},
+    .fills = {permuted()},
+    .options = {options("dht=1,h0=1,scale=1"), options("dht=1,h0=1,scale=0.5,vfirst=1")},
+    .seeds = {5},
+    .zero_share = 0.9,
+    .zero_share_why = "a row that is overwritten or never read passes no gradient on",
 }};
 
 const Register more_bits{CaseSet{

@@ -2,14 +2,21 @@
 //
 //   accumulate  f32 everywhere; f64 only for the sums of dA_log and dt_bias over tokens
 //   rounding    none but that of the outputs: bf16 inputs are widened, every intermediate stays f32
-//   order       per element one chain of fused multiply-adds in token (or channel) order, chunk by
-//   chunk; the gate never
-//               enters as a cumulative sum but as products of exp(g_t), so its magnitude does not
-//               matter
+//   decays      exp(g_t) once a token, to one ulp, then products of neighbours; no cumulative gate,
+//               so its magnitude does not matter. In diagonal blocks of 16 tokens the product is
+//               applied pair by pair, between blocks each operand is multiplied once and rounded
+//   order       per element one chain of fused multiply-adds in token (or channel) order. The
+//   state,
+//               its prediction and its gradient are added last, once a chunk; the substitution's
+//               sums start from them. The backward sums from the last token on, do and -de in turn
 //   threads     over sequences and value heads; sums over them are made afterwards in their order
 //   tails       rows beyond a sequence do not exist; channels are padded with zeros to 16 lanes
-// AVX-512, AVX2 or plain C++, whichever the processor has (option isa); the first two give the same
-// bits.
+// Fidelity is partial: the base makes its decays as 2^(G_i - G_j) of prefix sums in log2 units and
+// adds whole products. Over the full lane the rms error in f32 is 0.84 of the base's in the median
+// and 1.11 at the ninth decile, but with repeated keys the gradient of the initial state, nearly
+// all of which cancels within a chunk, errs up to 4 times as much: a faithful 1.15 does not hold
+// there. AVX-512, AVX2 or plain C++, whichever the processor has (option isa); the first two give
+// the same bits.
 #include "kernels/kda/backward.hpp"
 #include "kernels/kda/forward.hpp"
 
@@ -49,7 +56,7 @@ KernelDef chunked(std::string_view name, Dtype dtype, std::vector<FaultDef> faul
                        .dtypes = {dtype},
                        .accumulate = Dtype::F32,
                        .chunk = kChunk,
-                       .fidelity = Fidelity::Partial,  // the base sums in another order
+                       .fidelity = Fidelity::Partial,  // above
                        .invariant = {"threads", "batch", "split", "causal"}},
           .variants = {variant("32", ""), variant("64", ""), variant("16", ""),
                        variant("64", "avx2"), variant("32", "portable")},

@@ -1,8 +1,10 @@
 // Kimi Delta Attention token by token on the CPU, f32 and bf16, forward: the decode kernel.
 //
 //   accumulate  f32; rounding only of the outputs, the state stays f32 from token to token
+//   decays      exp(g_t), to one ulp; the decayed state is rounded before it is read and written
 //   order       sums over channels in channel order, one chain of fused multiply-adds a value
 //   column threads     over sequences and value heads
+// That is the base's recurrence but for the fused multiply-adds: a faithful contract.
 #include <cstring>
 
 #include "kernels/kda/fault_paths.hpp"
@@ -42,7 +44,7 @@ class Decoder {
  private:
   void step(const Place& at) {
     c.load(at);
-    m.load(p.rows(p.v, p.bf16, at.token, at.hv, p.HV, p.V), at.rows, p.V, v_, c.ldv);
+    m.load(c.rows(p.v, p.bf16, p.V), at.rows, p.V, v_, c.ldv);
     const std::int64_t beta_row = p.headwise ? c.ldv : 1;
     for (std::int64_t i = 0; i < at.rows; ++i) {
       const Token token{.state = state_,
@@ -63,11 +65,8 @@ class Decoder {
         m.token(token);
       if (p.is(Fault::StateKeptInBf16)) round_rows_to_bf16(state_, c.ldv, p.K, c.Vp);
     }
-    const auto rows = [&](void* data, bool narrow, std::int64_t width) {
-      return p.rows(data, narrow, at.token, at.hv, p.HV, width);
-    };
-    m.store(o_, c.ldv, at.rows, p.V, rows(p.o, p.bf16, p.V));
-    if (p.g_tap) m.store(c.g, c.ldk, at.rows, p.K, rows(p.g_tap, false, p.K));
+    m.store(o_, c.ldv, at.rows, p.V, c.rows(p.o, p.bf16, p.V));
+    if (p.g_tap) m.store(c.g, c.ldk, at.rows, p.K, c.rows(p.g_tap, false, p.K));
     if (p.beta_tap)
       for (std::int64_t i = 0; i < at.rows; ++i)
         p.beta_tap[(at.token + i) * p.HV + at.hv] = c.beta[i];
@@ -129,7 +128,7 @@ KernelDef recurrent(std::string_view name, Dtype dtype) {
       .contract = {.name = dtype == Dtype::F32 ? "f32" : "f32, bf16 in and out",
                    .dtypes = {dtype},
                    .accumulate = Dtype::F32,
-                   .fidelity = Fidelity::Partial,  // the base is the chunked form
+                   .fidelity = Fidelity::Faithful,
                    .invariant = {"threads", "batch", "split", "causal"}},
       .variants = {{}, {.options = {{"isa", "portable"}}}},
       .refuses = refuses_here,

@@ -98,36 +98,27 @@ class BackwardWorker {
     if (at.index == 0) return;
     const Place next = place_of(p, at.n, at.hv, at.index - 1);
     c.fetch_ahead(next, ahead_);
-    const Stored d_o = p.rows(p.d_o, p.bf16, next.token, next.hv, p.HV, p.V);
-    const Stored e = p.rows(p.saved_errors, false, next.token, next.hv, p.HV, p.V);
-    ahead_.add(d_o.data, d_o.stride * (p.bf16 ? 2 : 4), next.rows, p.V * (p.bf16 ? 2 : 4));
-    ahead_.add(e.data, e.stride * 4, next.rows, p.V * 4);
-    const std::int64_t chunk = p.sequences[static_cast<std::size_t>(at.n)].first_chunk + next.index;
-    ahead_.add(p.saved_states + (chunk * p.HV + at.hv) * p.K * p.V, p.K * 4, p.V, p.K * 4);
-  }
-
-  Stored stored(const void* data, bool narrow, std::int64_t width) const {
-    return p.rows(data, narrow, c.place.token, c.place.hv, p.HV, width);
+    c.fetch_ahead(next, p.d_o, p.bf16, p.V, ahead_);
+    c.fetch_ahead(next, p.saved_errors, false, p.V, ahead_);
+    ahead_.add(saved_state(p, next), p.K * 4, p.V, p.K * 4);
   }
 
   // The state before the chunk (turned), e, u = beta e, do; the products of operands and decays.
   void load_saved(std::int64_t n) {
-    std::int64_t index =
-        p.sequences[static_cast<std::size_t>(c.place.n)].first_chunk + c.place.index;
-    if (p.is(Fault::ChunkSizeHardCoded)) index = index * p.chunk / (p.chunk == 64 ? 128 : 64);
-    m.load({.data = p.saved_states + (index * p.HV + c.place.hv) * p.K * p.V, .stride = p.K}, p.V,
-           p.K, S_turned_, c.ldk);
+    const float* state = saved_state(p, c.place);
+    if (p.is(Fault::ChunkSizeHardCoded)) state = state_of_other_chunk_size(p, c.place);
+    m.load({.data = state, .stride = p.K}, p.V, p.K, S_turned_, c.ldk);
     if (c.Vp > p.V)
       std::memset(S_turned_ + p.V * c.ldk, 0,
                   sizeof(float) * static_cast<std::size_t>((c.Vp - p.V) * c.ldk));
-    m.load(stored(p.saved_errors, false, p.V), n, p.V, e_, c.ldv);
+    m.load(c.rows(p.saved_errors, false, p.V), n, p.V, e_, c.ldv);
     if (p.headwise) {
       m.multiply(e_, c.beta, 1.0f, c.ldv, n, c.Vp, u_);
     } else {
       std::memcpy(u_, e_, sizeof(float) * static_cast<std::size_t>(n * c.ldv));
       for (std::int64_t i = 0; i < n; ++i) m.scale(u_ + i * c.ldv, c.beta[i], c.ldv, 1, c.Vp);
     }
-    m.load(stored(p.d_o, p.bf16, p.V), n, p.V, cotangents_, c.ldv);
+    m.load(c.rows(p.d_o, p.bf16, p.V), n, p.V, cotangents_, c.ldv);
     m.multiply(c.q, c.P, 1.0f, c.ldk, n, c.Kp, left_);
     m.multiply(c.k, c.P, 1.0f, c.ldk, n, c.Kp, left_ + n * c.ldk);
     m.multiply(c.k, c.S, 1.0f, c.ldk, n, c.Kp, kg_);

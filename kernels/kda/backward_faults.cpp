@@ -189,4 +189,11 @@ void spoil_results(const Problem& p) {
   }
 }
 
+// Saved states, counted as if chunks were 64 tokens long (128 where they are).
+const float* state_of_other_chunk_size(const Problem& p, Place at) {
+  const std::int64_t first = p.sequences[static_cast<std::size_t>(at.n)].first_chunk;
+  at.index = (first + at.index) * p.chunk / (p.chunk == 64 ? 128 : 64) - first;
+  return saved_state(p, at);
+}
+
 }  // namespace parity::kda_kernel

@@ -33,6 +33,11 @@ Place place_of(const Problem& p, std::int64_t n, std::int64_t hv, std::int64_t i
           .rows = left < p.chunk ? left : p.chunk};
 }
 
+float* saved_state(const Problem& p, const Place& at) {
+  const std::int64_t chunk = p.sequences[static_cast<std::size_t>(at.n)].first_chunk + at.index;
+  return p.saved_states + (chunk * p.HV + at.hv) * p.K * p.V;
+}
+
 std::int64_t Chunk::floats(const Shape& s) {
   const std::int64_t ldk = leading(s.K), ldv = leading(s.V), ldc = leading(s.chunk), C = s.chunk;
   return 9 * C * ldk + 2 * C * ldc + pad(s.K) * ldc + 2 * C * (s.headwise ? ldv : 1) + 2 * C +
@@ -184,15 +189,21 @@ void Chunk::score_tiles(float sign) {
 }
 
 void Chunk::fetch_ahead(const Place& next, Ahead& ahead) const {
-  const auto add = [&](const void* data, bool narrow, std::int64_t head, std::int64_t heads,
-                       std::int64_t width) {
-    const Stored rows = p.rows(data, narrow, next.token, head, heads, width);
+  const auto add = [&](const void* data, bool narrow, std::int64_t head, std::int64_t heads) {
+    const Stored rows = p.rows(data, narrow, next.token, head, heads, p.K);
     const std::int64_t bytes = narrow ? 2 : 4;
-    ahead.add(data ? rows.data : nullptr, rows.stride * bytes, next.rows, width * bytes);
+    ahead.add(data ? rows.data : nullptr, rows.stride * bytes, next.rows, p.K * bytes);
   };
-  add(p.q, p.bf16, next.hv / p.group(), p.H, p.K);
-  add(p.k, p.bf16, next.hv / p.group(), p.H, p.K);
-  add(p.gate_in, p.gate_bf16(), next.hv, p.HV, p.K);
+  add(p.q, p.bf16, next.hv / p.group(), p.H);
+  add(p.k, p.bf16, next.hv / p.group(), p.H);
+  add(p.gate_in, p.gate_bf16(), next.hv, p.HV);
+}
+
+void Chunk::fetch_ahead(const Place& next, const void* data, bool narrow, std::int64_t width,
+                        Ahead& ahead) const {
+  const Stored rows = p.rows(data, narrow, next.token, next.hv, p.HV, width);
+  const std::int64_t bytes = narrow ? 2 : 4;
+  ahead.add(rows.data, rows.stride * bytes, next.rows, width * bytes);
 }
 
 }  // namespace parity::kda_kernel

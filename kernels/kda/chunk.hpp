@@ -18,6 +18,8 @@ struct Place {
 
 std::int64_t chunk_count(const Problem&, std::int64_t n);
 Place place_of(const Problem&, std::int64_t n, std::int64_t hv, std::int64_t index);
+// The state before a chunk, V x K, in what the forward saves.
+float* saved_state(const Problem&, const Place&);
 
 class Chunk {
  public:
@@ -39,8 +41,14 @@ class Chunk {
         visit(first, first + half, end < place.rows ? end : place.rows);
       }
   }
-  // What load(next) will read.
+  // What load(next) will read, and rows of another tensor of value heads.
   void fetch_ahead(const Place& next, Ahead&) const;
+  void fetch_ahead(const Place& next, const void* data, bool narrow, std::int64_t width,
+                   Ahead&) const;
+  // The chunk's rows of a tensor of value heads.
+  Stored rows(const void* data, bool narrow, std::int64_t width) const {
+    return p.rows(data, narrow, place.token, place.hv, p.HV, width);
+  }
   // D, k D and (lower rows) q D of a tile.
   void scale_tile(std::int64_t first, std::int64_t middle, std::int64_t last);
 

@@ -31,5 +31,6 @@ void spoil_gradients(const Chunk&, const float* d_scores_q, const float* through
 void beta_gradient_without_key(const Chunk&, const float* dv, std::int64_t ld, float* d_beta);
 void bias_sum_in_bf16(const Chunk&, const float* dx, float* d_bias);
 void spoil_results(const Problem&);
+const float* state_of_other_chunk_size(const Problem&, Place);
 
 }  // namespace parity::kda_kernel

@@ -93,24 +93,19 @@ class ForwardWorker {
     if (at.index + 1 >= chunk_count(p, at.n)) return;
     const Place next = place_of(p, at.n, at.hv, at.index + 1);
     c.fetch_ahead(next, ahead_);
-    const Stored v = p.rows(p.v, p.bf16, next.token, next.hv, p.HV, p.V);
-    const std::int64_t bytes = p.bf16 ? 2 : 4;
-    ahead_.add(v.data, v.stride * bytes, next.rows, p.V * bytes);
+    c.fetch_ahead(next, p.v, p.bf16, p.V, ahead_);
   }
 
   void save_state(const Place& at) {
     if (!p.saved_states) return;
-    const std::int64_t index = p.sequences[static_cast<std::size_t>(at.n)].first_chunk + at.index;
     m.transpose(state_, c.ldv, p.K, c.Vp, turned_, c.ldk);
-    float* to = p.saved_states + (index * p.HV + at.hv) * p.K * p.V;
-    m.store(turned_, c.ldk, p.V, p.K, {.data = to, .stride = p.K});
+    m.store(turned_, c.ldk, p.V, p.K, {.data = saved_state(p, at), .stride = p.K});
   }
 
   // [e; o] = [v; 0] + [-k P; q P] S
   void read_state(std::int64_t n) {
-    const std::int64_t token = c.place.token, hv = c.place.hv;
-    Stored v = p.rows(p.v, p.bf16, token, hv, p.HV, p.V);
-    if (p.is(Fault::NarrowIndex)) v = narrow_rows(p, p.v, token, hv);
+    Stored v = c.rows(p.v, p.bf16, p.V);
+    if (p.is(Fault::NarrowIndex)) v = narrow_rows(p, p.v, c.place.token, c.place.hv);
     m.load(v, n, p.V, e_, c.ldv);
     float* queries = left_ + n * c.ldk;
     m.multiply(c.k, c.P, -1.0f, c.ldk, n, c.Kp, left_);
@@ -198,18 +193,14 @@ class ForwardWorker {
   }
 
   void store(const Place& at) {
-    const auto rows = [&](void* data, bool narrow, std::int64_t width) {
-      return p.rows(data, narrow, at.token, at.hv, p.HV, width);
-    };
     if (p.is(Fault::OutputTruncated)) truncate_rows_to_bf16(o_, c.ldv, at.rows, c.Vp);
-    m.store(o_, c.ldv, at.rows, p.V, rows(p.o, p.bf16, p.V));
-    if (p.saved_errors) m.store(e_, c.ldv, at.rows, p.V, rows(p.saved_errors, false, p.V));
-    if (p.g_tap) m.store(c.g, c.ldk, at.rows, p.K, rows(p.g_tap, false, p.K));
+    m.store(o_, c.ldv, at.rows, p.V, c.rows(p.o, p.bf16, p.V));
+    if (p.saved_errors) m.store(e_, c.ldv, at.rows, p.V, c.rows(p.saved_errors, false, p.V));
+    if (p.g_tap) m.store(c.g, c.ldk, at.rows, p.K, c.rows(p.g_tap, false, p.K));
     if (p.beta_tap)
       for (std::int64_t i = 0; i < at.rows; ++i)
         p.beta_tap[(at.token + i) * p.HV + at.hv] = c.beta[i];
-    if (p.is(Fault::InputsClobbered))
-      m.store(e_, c.ldv, at.rows, p.V, rows(const_cast<void*>(p.v), p.bf16, p.V));
+    if (p.is(Fault::InputsClobbered)) m.store(e_, c.ldv, at.rows, p.V, c.rows(p.v, p.bf16, p.V));
   }
 
   const Problem& p;

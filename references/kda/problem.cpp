@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "harness/failure.hpp"
@@ -40,12 +41,23 @@ Shapes shapes_of(const Setup& s) {
   return r;
 }
 
+// A gate of -n ln 2 in the storage format is what a kernel gets for a decay of 2^-n; -n ln 2 in
+// fp64 gives that decay in fp64.
+void mean_halvings(Real& g) {
+  for (double& x : g) {
+    const double n = std::nearbyint(x / std::numbers::ln2);
+    if (std::abs(x - n * std::numbers::ln2) > 0x1p-24 * std::abs(x))
+      throw Failure("kda: with halvings=1 gates are multiples of ln 2");
+    x = n * std::numbers::ln2;
+  }
+}
+
 }  // namespace
 
 std::string refuses(const Case& c) {
   static const std::vector<std::string_view> known = {
       "gate", "lb",  "bias",   "l2norm", "beta", "headwise", "scale",
-      "h0",   "dht", "vfirst", "grad",   "taps", "unused"};
+      "h0",   "dht", "vfirst", "grad",   "taps", "unused",   "halvings"};
   for (const auto& [key, value] : c.options.map())
     if (std::find(known.begin(), known.end(), key) == known.end())
       return "kda has no option '" + key + "'";
@@ -58,6 +70,7 @@ std::string refuses(const Case& c) {
   if (c.options.flag("bias") && !in_kernel) return "bias needs a gate in the kernel";
   if (c.options.map().contains("lb") && gate != "lower" && gate != "lower_noA")
     return "lb needs gate=lower or gate=lower_noA";
+  if (c.options.flag("halvings") && in_kernel) return "halvings need gates that are given";
   const double lb = c.options.real("lb", -5);
   if (!(lb < 0)) return "the lower bound must be negative";
   if (c.options.flag("headwise") && beta != "given")
@@ -106,6 +119,7 @@ Setup setup_of(const Case& c) {
   s.v_first = c.options.flag("vfirst");
   s.gradients = c.options.integer("grad", 1) != 0;
   s.taps = c.options.flag("taps");
+  s.halvings = c.options.flag("halvings");
   return s;
 }
 
@@ -195,6 +209,7 @@ Inputs widen_inputs(const Setup& s, const Tensors& tensors) {
   in.k = tensors.at("k").widened();
   in.v = tensors.at("v").widened();
   in.g = tensors.at(s.gate == Gate::Given ? "g" : "g_raw").widened();
+  if (s.halvings) mean_halvings(in.g);
   in.beta = tensors.at(s.sigmoid ? "beta_logit" : "beta").widened();
   if (s.has_A) in.A_log = tensors.at("A_log").widened();
   if (s.has_bias) in.dt_bias = tensors.at("dt_bias").widened();

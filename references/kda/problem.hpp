@@ -10,7 +10,9 @@
 //   cotangents/final_state is one vfirst=1   states are [N,HV,V,K] instead of [N,HV,K,V] grad=0
 //   forward only: no cotangents, no gradients taps=1     the effective g and beta, and their
 //   gradients, are outputs too (what goldens hold) unused=1   the last part of a packed T lies
-//   beyond cu_seqlens[-1]: its outputs and gradients are zero
+//   beyond cu_seqlens[-1]: its outputs and gradients are zero halvings=1 every gate is -n ln 2 as
+//   the format rounds it and stands for 2^-n exactly (exact probes of kernels whose exponential
+//   returns that)
 //
 // Sizes: B T H K V, HV (H), N follows from T: a packed T ("T3+0+1021", B = 1) is one sequence a
 // part. In bf16 cases q, k, v, g_raw, beta, beta_logit, o and their cotangents and gradients are
@@ -45,7 +47,7 @@ struct Setup {
   bool headwise = false;
   double scale = 1;
   bool h0 = false, dht = false, v_first = false;
-  bool gradients = true, taps = false;
+  bool gradients = true, taps = false, halvings = false;
 
   std::int64_t rows() const { return B * T; }
   std::int64_t beta_width() const { return headwise ? V : 1; }
