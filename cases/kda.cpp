@@ -155,9 +155,9 @@ const Register exact{CaseSet{
 
 // The kernels of this repository whose exp(-n ln 2) is 2^-n; an ulp beside it would be as legal
 // (tolerance.md §8).
-CaseSet halvings(std::string_view kernels, std::vector<Sizes> list) {
+CaseSet halvings(std::string_view kernels, std::string_view what, std::vector<Sizes> list) {
   return {.op = "kda",
-          .what = "bits: the same with halvings, for kernels whose exponential returns them",
+          .what = what,
           .lane = Lane::Smoke,
           .sizes = std::move(list),
           .dtypes = {Dtype::F32},
@@ -168,10 +168,12 @@ CaseSet halvings(std::string_view kernels, std::vector<Sizes> list) {
 }
 
 const Register halvings_chunked{
-    halvings("kda.chunked_*", {sizes("B2,T66,H1,HV2,K16,V8"), sizes("B1,T1+0+16+64+31,H2,K9,V12"),
-                               sizes("B1,T130,H2,K64,V32")})};
+    halvings("kda.chunked_*", "bits: the same with halvings, in chunks",
+             {sizes("B2,T66,H1,HV2,K16,V8"), sizes("B1,T1+0+16+64+31,H2,K9,V12"),
+              sizes("B1,T130,H2,K64,V32")})};
 const Register halvings_recurrent{
-    halvings("kda.recurrent_*", {sizes("B2,T34,H1,HV2,K12,V8"), sizes("B1,T2+0+17,H2,K9,V12")})};
+    halvings("kda.recurrent_*", "bits: the same with halvings, token by token",
+             {sizes("B2,T34,H1,HV2,K12,V8"), sizes("B1,T2+0+17,H2,K9,V12")})};
 
 const Register permuted_memory{CaseSet{
     .op = "kda",

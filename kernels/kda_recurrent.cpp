@@ -4,7 +4,10 @@
 //   decays      exp(g_t), to one ulp; the decayed state is rounded before it is read and written
 //   order       sums over channels in channel order, one chain of fused multiply-adds a value
 //   column threads     over sequences and value heads
-// That is the base's recurrence but for the fused multiply-adds: a faithful contract.
+// That is the base's recurrence but for the fused multiply-adds, and errs as it does (rms error in
+// f32 over the full lane: 0.97 of the base's in the median, 1.26 at most). Fidelity is partial all
+// the same: harmless variants of that base, which round once more where it rounds, err up to twice
+// as much, so a faithful 1.15 would refuse legal kernels.
 #include <cstring>
 
 #include "kernels/kda/fault_paths.hpp"
@@ -128,7 +131,7 @@ KernelDef recurrent(std::string_view name, Dtype dtype) {
       .contract = {.name = dtype == Dtype::F32 ? "f32" : "f32, bf16 in and out",
                    .dtypes = {dtype},
                    .accumulate = Dtype::F32,
-                   .fidelity = Fidelity::Faithful,
+                   .fidelity = Fidelity::Partial,  // above
                    .invariant = {"threads", "batch", "split", "causal"}},
       .variants = {{}, {.options = {{"isa", "portable"}}}},
       .refuses = refuses_here,
