@@ -24,7 +24,7 @@ const Register wider{CaseSet{
     .op = "kda",
     .what = "correlated keys and decays of every size at K = V = 64",
     .sizes = {sizes("B1,T97,H1,HV2,K64,V64")},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::F32},
     .fills = {weak(), mixed()},
     .options = {options("dht=1,h0=1")},
     .seeds = {1},
@@ -33,11 +33,10 @@ const Register wider{CaseSet{
 const Register more_tails{CaseSet{
     .op = "kda",
     .what = "every kind of last sub-chunk and last chunk",
-    .sizes = {sizes("B1,T2,H2,K16,V8"), sizes("B1,T14,H2,K16,V8"), sizes("B1,T18,H2,K16,V8"),
-              sizes("B1,T32,H2,K16,V8"), sizes("B1,T48,H2,K16,V8"), sizes("B1,T80,H2,K16,V8"),
-              sizes("B1,T95,H2,K16,V8"), sizes("B1,T127,H2,K16,V8"), sizes("B1,T128,H2,K16,V8"),
+    .sizes = {sizes("B1,T2,H2,K16,V8"), sizes("B1,T18,H2,K16,V8"), sizes("B1,T32,H2,K16,V8"),
+              sizes("B1,T80,H2,K16,V8"), sizes("B1,T127,H2,K16,V8"), sizes("B1,T128,H2,K16,V8"),
               sizes("B1,T193,H2,K16,V8")},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::F32},
     .fills = {mixed(), steep()},
     .options = {options("dht=1,h0=1"), {}},
 }};
@@ -112,7 +111,7 @@ const Register more_exact{CaseSet{
     .fills = {integers(), forgetful()},
     .options = {options("scale=1"), options("dht=1,h0=1,scale=0.25"),
                 options("dht=1,h0=1,scale=2,vfirst=1")},
-    .seeds = {5, 6},
+    .seeds = {5},
 }};
 
 const Register more_halvings{CaseSet{
@@ -122,7 +121,7 @@ const Register more_halvings{CaseSet{
     .dtypes = {Dtype::F32},
     .fills = {halved()},
     .options = {options("dht=1,h0=1,halvings=1,scale=0.5,vfirst=1")},
-    .seeds = {5, 6},
+    .seeds = {5},
     .kernels = "kda.chunked_*",
 }};
 
