@@ -1,83 +1,61 @@
-// Cases a second of the whole walk on tiny shapes, with a process of its own for every candidate,
-// against the bare processes: two a case, for its truth and for its candidate.
+// Cases a second of the whole runner on tiny shapes, from its start to its report, with a process
+// of its own for every truth and every candidate.
 #include <benchmark/benchmark.h>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
-#include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
-#include <vector>
-
-#include "harness/registry.hpp"
-#include "harness/source.hpp"
-#include "harness/suite.hpp"
-#include "harness/walk.hpp"
 
 namespace parity {
 namespace {
 
-constexpr int kCases = 200;
-constexpr const char* kProcesses = "suite/two bare processes a case";
+namespace fs = std::filesystem;
 
-std::vector<Subject> tiny_subjects() {
-  std::vector<Subject> subjects;
-  const ParsedId parsed = parse_id("l2norm/N3,D13/f32/normal/s0");
-  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
-    ParsedId one = parsed;
-    one.problem.seed = seed;
-    subjects.push_back(subject_of(resolve(registry(), one), "l2norm.rows"));
+constexpr int kCases = 400;
+
+// A folder for the list of ids and the run, removed afterwards.
+class Folder {
+ public:
+  Folder()
+      : dir_(fs::temp_directory_path() / ("parity_suite_bench_" + std::to_string(::getpid()))) {
+    fs::create_directories(dir_);
   }
-  return subjects;
-}
-
-void count_cases(benchmark::State& state) {
-  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kCases);
-}
-
-void bare_processes(benchmark::State& state) {
-  const std::vector<Subject> subjects = tiny_subjects();  // as much memory to share
-  const auto fork_twice = [] {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const pid_t grandchild = ::fork();
-      if (grandchild == 0) ::_exit(0);
-      ::waitpid(grandchild, nullptr, 0);
-      ::_exit(0);
-    }
-    ::waitpid(child, nullptr, 0);
-  };
-  const int jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  for (auto _ : state) {
-    std::vector<std::jthread> pool;
-    for (int j = 0; j < jobs; ++j)
-      pool.emplace_back([&, j] {
-        for (int i = j; i < kCases; i += jobs) fork_twice();
-      });
+  ~Folder() {
+    std::error_code ignored;  // a leftover in the temporary folder is no failure
+    fs::remove_all(dir_, ignored);
   }
-  count_cases(state);
-}
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path(const std::string& name) const { return (dir_ / name).string(); }
 
-void whole_walk(benchmark::State& state) {
-  const std::vector<Subject> subjects = tiny_subjects();
-  for (auto _ : state) {
-    const SuiteResult result = run_suite(subjects, {}, [](const CaseRecord&) {});
-    if (result.exit != 0) {
+ private:
+  fs::path dir_;
+};
+
+void tiny_cases(benchmark::State& state) {
+  const Folder folder;
+  std::ofstream ids(folder.path("ids"));
+  for (int seed = 0; seed < kCases; ++seed)
+    ids << "l2norm/N3,D13/f32/normal/s" << seed << "@l2norm.rows\n";
+  ids.close();
+  // Another executable image, so that what this process holds does not make its children heavy.
+  const std::string command = "'" + fs::read_symlink("/proc/self/exe").string() +
+                              "' run --quiet --force --from '" + folder.path("ids") + "' --out '" +
+                              folder.path("run") + "' > /dev/null";
+  for (auto _ : state)
+    if (std::system(command.c_str()) != 0) {
       state.SkipWithError("a case does not pass");
       return;
     }
-  }
-  count_cases(state);
-  state.SetLabel(std::string("limit=") + kProcesses + ";what=bare processes");
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * kCases);
 }
 
 const bool registered = [] {
-  const auto add = [](const char* name, void (*run)(benchmark::State&)) {
-    benchmark::RegisterBenchmark(name, run)
-        ->UseRealTime()
-        ->Unit(benchmark::kMillisecond)
-        ->Iterations(1);
-  };
-  add(kProcesses, bare_processes);
-  add("suite/tiny cases", whole_walk);
+  benchmark::RegisterBenchmark("suite/tiny cases", tiny_cases)
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond)
+      ->Iterations(1);
   return true;
 }();
 

@@ -217,12 +217,21 @@ U unpack(const std::uint8_t* codes, int j) {
 #endif
 }
 
-// |value| of code & 7: 0 and 1 are subnormal, 2..7 have the bits of their f32 at hand.
-F magnitude_of(U code) {
+// The value of code & 15; what stands above does not count.
+F value_of(U code) {
+#if PARITY_LANES == 16
+  const F all_codes = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+  return std::bit_cast<F>(_mm512_permutexvar_ps(std::bit_cast<__m512i>(code), std::bit_cast<__m512>(all_codes)));
+#else
+#if PARITY_LANES == 8
+  const F magnitudes = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  const F magnitude = std::bit_cast<F>(_mm256_permutevar8x32_ps(std::bit_cast<__m256>(magnitudes), std::bit_cast<__m256i>(code)));
+#else  // 0 and 1 are subnormal, 2..7 have the bits of their f32 at hand
   const U m = code & 7;
-  const U normal = (m + 252) << 22;
-  const U subnormal = m * std::bit_cast<std::uint32_t>(0.5F);
-  return floats(m < 2 ? subnormal : normal);
+  const F magnitude = floats(m < 2 ? m * std::bit_cast<std::uint32_t>(0.5F) : (m + 252) << 22);
+#endif
+  return floats(bits(magnitude) | (code & 8) << 28);
+#endif
 }
 
 template <class X>
@@ -239,9 +248,8 @@ void dequantise_blocks(const Plan& plan, const std::uint8_t* codes, const std::u
           plan.order == Order::Encode ? scale * plan.amax * kPer2688 : plan.decode * scale);
     for (std::int64_t b = 0; b < count; ++b) {
       for (int j = 0; j < kVectors; ++j) {
-        const U code = unpack(codes + 8 * (first + b), j);
-        const U value = bits(magnitude_of(code)) | (code & 8) << 28;
-        store_values(values + 16 * (first + b) + W * j, floats(value) * factor[b]);
+        const F value = value_of(unpack(codes + 8 * (first + b), j));
+        store_values(values + 16 * (first + b) + W * j, value * factor[b]);
       }
     }
   }
