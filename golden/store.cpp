@@ -7,6 +7,7 @@
 
 #include "golden/golden.hpp"
 #include "golden/h5.hpp"
+#include "golden/own.hpp"
 #include "golden/slice.hpp"
 #include "harness/failure.hpp"
 
@@ -15,15 +16,20 @@ namespace {
 
 constexpr int kDeepestCase = 6;
 
+struct Slot {
+  pid_t pid = 0;
+  std::string path = {};
+  std::optional<h5::File> file = {};
+};
+Slot& last_opened() {
+  static thread_local Slot slot;
+  return slot;
+}
+
 // The file last opened by this process. Reopened after a fork: two processes must not share a file
 // position.
 const h5::File& opened(const std::string& path) {
-  struct Slot {
-    pid_t pid = 0;
-    std::string path = {};
-    std::optional<h5::File> file = {};
-  };
-  static thread_local Slot slot;
+  Slot& slot = last_opened();
   if (slot.pid != getpid() || slot.path != path) {
     slot.file.emplace(path);
     slot.pid = getpid();
@@ -74,6 +80,8 @@ void walk(const h5::File& file, const std::string& group, h5::Attributes inherit
 }
 
 }  // namespace
+
+void close_read_file() { last_opened() = {}; }
 
 std::string_view name(Family family) {
   constexpr std::array<std::string_view, 3> kNames = {"own", "independent", "recording"};

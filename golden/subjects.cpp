@@ -264,6 +264,7 @@ std::vector<Subject> verify_subjects(const fs::path& file, const std::string& ke
     return subjects;
   }
   for (const StoredCase& stored : cases) subjects.push_back(verify_subject(stored, kernel));
+  close_read_file();
   return subjects;
 }
 
@@ -304,6 +305,7 @@ std::vector<Subject> recording_subjects(const fs::path& file) {
     }
     subjects.push_back(std::move(subject));
   }
+  close_read_file();
   if (subjects.empty()) throw UsageError(file.string() + ": holds no candidates");
   return subjects;
 }

@@ -142,21 +142,38 @@ class Block {
       zero_equal_ = Words::count(zero_equal_,
                                  Words::no_bits(Isa::load(a + i * kVector), Element::kMagnitude));
     }
-    for (int half = 0; half < 2; ++half) {
-      Half<Isa>& h = halves_[half];
-      Doubles sq_a = h.sq_a, sq_b = h.sq_b, dot = h.dot;
-      for (int row = 0; row < kChunkRows; ++row) {
-        const Doubles x = Element::eight(a, row, half);
-        sq_a = Isa::fused(x, x, sq_a);
-        if constexpr (kThree) {
-          sq_b = Isa::fused(x, x, sq_b);
-          dot = Isa::fused(x, x, dot);
-        }
-      }
-      h.sq_a = sq_a;
-      h.sq_b = sq_b;
-      h.dot = dot;
+    // Both halves at once: each sum waits for itself, not for the others.
+    Squares low = squares_of(0), high = squares_of(1);
+    for (int row = 0; row < kChunkRows; ++row) {
+      low.template add<kThree>(Element::eight(a, row, 0));
+      high.template add<kThree>(Element::eight(a, row, 1));
     }
+    low.template store<kThree>(halves_[0]);
+    high.template store<kThree>(halves_[1]);
+  }
+
+  struct Squares {
+    Doubles a, b, dot;
+    template <bool kThree>
+    void add(Doubles x) {
+      a = Isa::fused(x, x, a);
+      if constexpr (kThree) {
+        b = Isa::fused(x, x, b);
+        dot = Isa::fused(x, x, dot);
+      }
+    }
+    template <bool kThree>
+    void store(Half<Isa>& h) const {
+      h.sq_a = a;
+      if constexpr (kThree) {
+        h.sq_b = b;
+        h.dot = dot;
+      }
+    }
+  };
+  Squares squares_of(int half) const {
+    const Half<Isa>& h = halves_[half];
+    return {h.sq_a, h.sq_b, h.dot};
   }
 
   // The chunk `first` and those behind it that differ too, up to kRun; how many they were.

@@ -18,7 +18,6 @@ U all(std::uint32_t x) { return x - U{}; }
 F floats(U bits) { return std::bit_cast<F>(bits); }
 U bits(F values) { return std::bit_cast<U>(values); }
 U max(U a, U b) { return a > b ? a : b; }
-U min(U a, U b) { return a < b ? a : b; }
 
 template <class V>
 V load(const void* from) {
@@ -29,16 +28,6 @@ V load(const void* from) {
 template <class V>
 void store(void* to, V v) {
   std::memcpy(to, &v, sizeof v);
-}
-
-U from_u16(U16 v) {
-#if PARITY_LANES == 16
-  return std::bit_cast<U>(_mm512_cvtepu16_epi32(std::bit_cast<__m256i>(v)));
-#elif PARITY_LANES == 8
-  return std::bit_cast<U>(_mm256_cvtepu16_epi32(std::bit_cast<__m128i>(v)));
-#else
-  return __builtin_convertvector(v, U);
-#endif
 }
 
 // Lanes below 2^16.
@@ -55,7 +44,11 @@ U16 to_u16(U v) {
 
 // W elements as f32.
 U load_bits(const float* x) { return load<U>(x); }
-U load_bits(const std::uint16_t* x) { return from_u16(load<U16>(x)) << 16; }
+#if PARITY_LANES == 4  // wider lanes take bf16 as it is
+U load_bits(const std::uint16_t* x) {
+  return __builtin_convertvector(load<U16>(x), U) << 16;
+}
+#endif
 void store_values(float* to, F v) { store(to, v); }
 void store_values(std::uint16_t* to, F v) {  // nearest even; a NaN is quiet and keeps its sign
   const U b = bits(v);
@@ -139,7 +132,8 @@ U e2m1_code(F y, std::uint32_t negative_zero_sign) {
   const U magnitude = b & 0x7FFFFFFF;
   const U small = bits(floats(magnitude) + all(0x1p22F)) - std::bit_cast<std::uint32_t>(0x1p22F);
   const U large = ((magnitude + 0x1FFFFF + ((magnitude >> 22) & 1)) >> 22) - 252;
-  const U code = magnitude < std::bit_cast<std::uint32_t>(1.0F) ? small : min(large, all(7U));
+  const U top = large < 7 ? large : all(7U);
+  const U code = magnitude < std::bit_cast<std::uint32_t>(1.0F) ? small : top;
   const U sign = (b >> 28) & 8;
   return code | (magnitude == 0 ? sign & negative_zero_sign : sign);
 }
@@ -162,28 +156,40 @@ U group_amax(const X* x) {
 }
 #endif
 
-template <class X>
-void quantise_group(const Plan& plan, const X* x, std::uint8_t* codes, std::uint8_t* scales,
-                    float* encode) {
-  const Scale scale = scale_of(plan, floats(group_amax(x)));
+// N groups: first the scales of all, whose chains of divisions then overlap, then the codes.
+template <int N, class X>
+void quantise_groups(const Plan& plan, const X* x, std::uint8_t* codes, std::uint8_t* scales,
+                     float* encode) {
+  float factor[std::size_t{N * W}];
+  for (int g = 0; g < N; ++g) {
+    const Scale scale = scale_of(plan, floats(group_amax(x + 16 * W * g)));
 #if PARITY_LANES == 16
-  store(scales, _mm512_cvtepi32_epi8(std::bit_cast<__m512i>(scale.code)));
+    store(scales + W * g, _mm512_cvtepi32_epi8(std::bit_cast<__m512i>(scale.code)));
 #else
-  store(scales, __builtin_convertvector(scale.code, U8));
+    store(scales + W * g, __builtin_convertvector(scale.code, U8));
 #endif
-  float factor[W];
-  store(factor, scale.encode);
-  if (encode != nullptr) store(encode, scale.encode);
-  plan.positive_zero ? group_codes<true>(x, factor, codes) : group_codes<false>(x, factor, codes);
+    store(factor + W * g, scale.encode);
+    if (encode != nullptr) store(encode + W * g, scale.encode);
+  }
+  for (int g = 0; g < N; ++g) {
+    const X* from = x + 16 * W * g;
+    const float* f = factor + W * g;
+    std::uint8_t* to = codes + 8 * W * g;
+    plan.positive_zero ? group_codes<true>(from, f, to) : group_codes<false>(from, f, to);
+  }
 }
 
 template <class X>
 void quantise_blocks(const Plan& plan, const X* x, std::int64_t blocks, std::uint8_t* codes,
                      std::uint8_t* scales, float* encode) {
+  constexpr int kGroups = 8;
   std::int64_t b = 0;
-  for (; b + W <= blocks; b += W)
-    quantise_group(plan, x + 16 * b, codes + 8 * b, scales + b,
-                   encode == nullptr ? nullptr : encode + b);
+  const auto at = [&](auto run) {
+    run(x + 16 * b, codes + 8 * b, scales + b, encode == nullptr ? nullptr : encode + b);
+  };
+  for (; b + kGroups * W <= blocks; b += kGroups * W)
+    at([&](auto... to) { quantise_groups<kGroups>(plan, to...); });
+  for (; b + W <= blocks; b += W) at([&](auto... to) { quantise_groups<1>(plan, to...); });
   if (b == blocks) return;
   const auto left = static_cast<std::size_t>(blocks - b);
   X part[16 * W] = {};
@@ -191,7 +197,7 @@ void quantise_blocks(const Plan& plan, const X* x, std::int64_t blocks, std::uin
   std::uint8_t part_scales[W];
   float part_encode[W];
   std::memcpy(part, x + 16 * b, 16 * left * sizeof(X));
-  quantise_group(plan, part, part_codes, part_scales, part_encode);
+  quantise_groups<1>(plan, part, part_codes, part_scales, part_encode);
   std::memcpy(codes + 8 * b, part_codes, 8 * left);
   std::memcpy(scales + b, part_scales, left);
   if (encode != nullptr) std::memcpy(encode + b, part_encode, left * sizeof(float));
