@@ -357,7 +357,7 @@ class Block {
   Counts<Isa> counts_;
   CarefulCounts<Isa> careful_;
   Ones planes_[3];
-  Ones eights_[kChunks];
+  Ones eights_[std::size_t{kChunks}];
   int eights_size_ = 0;
 };
 
