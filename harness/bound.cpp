@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "harness/noise.hpp"
+
 namespace parity {
 
 std::string_view name(Fidelity fidelity) {
   constexpr std::array<std::string_view, 3> kNames = {"twin", "faithful", "partial"};
   return kNames.at(static_cast<std::size_t>(fidelity));
 }
+
+double ratio_factor(Fidelity fidelity) { return fidelity == Fidelity::Partial ? 2 : 1.15; }
 
 std::string_view name(BoundKind kind) {
   constexpr std::array<std::string_view, 3> kNames = {"exact", "proved", "estimated"};

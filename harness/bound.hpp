@@ -15,15 +15,17 @@
 
 #include "harness/case.hpp"
 #include "harness/dtype.hpp"
-#include "harness/noise.hpp"
 #include "harness/tensor.hpp"
 
 namespace parity {
 
+struct Noise;  // noise.hpp
+
 // How closely the base follows the kernel: decides the ratio factor (twin and faithful 1.15,
-// partial 2).
+// partial 2: only the data types are known).
 enum class Fidelity : std::uint8_t { Twin, Faithful, Partial };
 std::string_view name(Fidelity);
+double ratio_factor(Fidelity);
 
 // An intermediate that the kernel stores in a narrower format.
 struct RoundingPoint {
@@ -132,7 +134,7 @@ using Evaluation = std::vector<Values>;
 // works it out for itself.
 struct Base {
   std::vector<Evaluation> runs = {};
-  std::vector<Noise> noise = {};
+  std::vector<Noise> noise;  // no initialiser: kernels need not know what it is
   const Values* find(std::size_t run, std::string_view name) const;
   const Noise* noise_of(std::string_view name) const;
 };

@@ -97,7 +97,7 @@ WorstPoint point_at(const Compared& t, std::size_t i) {
   return {.index = coordinates(t.spec.dims, flat),
           .letters = letters(t.spec.dims, flat),
           .truth = t.c.expected.value[i],
-          .base = t.base.empty() ? std::numeric_limits<double>::quiet_NaN() : t.base[i],
+          .base = t.base.empty() ? std::optional<double>{} : t.base[i],
           .candidate = got,
           .ulp = ulp_error(t.spec.dtype, t.c.expected.value[i], got),
           .bound_used = finite ? bound_used(t.error[i], t.allowed(t.truth[i], i))
@@ -153,6 +153,12 @@ TensorRecord compare(const Comparison& c) {
     t.allowed = allowance(c.bound, c.expected, t.noise);
     compare_bound(t, r);
     if (t.noise && t.noise->finite) {
+      std::vector<double> apart(t.error.size());
+      for (std::size_t i = 0; i < apart.size(); ++i)
+        apart[i] = std::isfinite(t.observed[i]) && std::isfinite(t.c.expected.value[i])
+                       ? t.observed[i] - t.base[i]
+                       : 0;
+      t.from_base = moments(t.truth, apart, t.grain);
       compare_ratio(t, r);
       compare_slices(t, r);
       compare_bias(t, r);

@@ -35,6 +35,7 @@ std::vector<Kind> kinds() {
       {"noise that grows", {.dims = output, .scale = late}},
       {"errors shared by rows", {.dims = output, .shared = 0.5}},
       {"ill conditioned", {.dims = output, .noise = 8e-2, .shared = 0.3}},
+      {"few rows that share", {.dims = {{"T", 8}, {"V", 512}}, .shared = 0.7}},
       {"short rows", {.dims = {{"B", 1}, {"T", 80}, {"H", 2}}, .dtype = Dtype::BF16}},
       {"short rows, f32", {.dims = {{"B", 1}, {"T", 80}, {"H", 2}}}},
       {"a vector", {.dims = {{"C", 256}}}},

@@ -107,7 +107,6 @@ void compare_bits(const Comparison& c, TensorRecord& r) {
       const WorstPoint point{.index = coordinates(want.spec.dims, i),
                              .letters = letters(want.spec.dims, i),
                              .truth = x,
-                             .base = std::numeric_limits<double>::quiet_NaN(),
                              .candidate = o,
                              .ulp = distance,
                              .bound_used = std::numeric_limits<double>::infinity()};

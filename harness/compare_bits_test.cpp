@@ -49,6 +49,7 @@ TEST(Discrete, TiesNeighboursAndOthersAreToldApart) {
   EXPECT_THAT(r.views[0].detail, HasSubstr("1 ties, 1 neighbouring codes, 1 other"));
   EXPECT_EQ(r.mismatches, 3);
   EXPECT_EQ(r.worst->letters, "n=0,k=2");
+  EXPECT_FALSE(r.worst->base) << "equality has no base to compare with";
 }
 
 TEST(Discrete, TheMaskLeavesElementsOpen) {

@@ -37,9 +37,6 @@ Largest largest(const Compared& t, std::span<const double> error) {
 
 }  // namespace
 
-// 1.15 where the base rounds where the kernel rounds, 2 where only the data types are known.
-double ratio_factor(Fidelity fidelity) { return fidelity == Fidelity::Partial ? 2 : 1.15; }
-
 double limit_of_bound(const Bound& bound, Fidelity fidelity, double base_bound_used) {
   return bound.kind == BoundKind::Proved ? 1
                                          : ratio_factor(fidelity) * std::max(1.0, base_bound_used);

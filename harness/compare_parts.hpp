@@ -25,7 +25,6 @@ struct Allowance {
 };
 // What the elements of one tensor may use of their bound: 1, or f max(1, what the base uses).
 double limit_of_bound(const Bound&, Fidelity, double base_bound_used);
-double ratio_factor(Fidelity);
 Allowance allowance(const Bound&, const ExpectedTensor&, const Noise*);
 
 // e / allowed; 0 / 0 is no error, an error where nothing is allowed is infinite, NaN stays NaN, and
@@ -53,6 +52,7 @@ struct Compared {
   double limit = 1;  // of bound_used
   Moments moments = {};
   TruthMoments truth_moments = {};
+  Moments from_base = {};  // of observed - base in place of the error
 
   double n() const { return static_cast<double>(truth.size()); }
 };

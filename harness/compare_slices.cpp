@@ -14,7 +14,8 @@ namespace {
 // below it with probability 0.95, the logarithms of K + 1 runs being normal (mean + t s sqrt(1 +
 // 1/n), the prediction limit of a sample of n). At least one ulp of the output at the tensor's RMS,
 // so that a base that happens to be exact does not demand exactness.
-double noise_floor(const Noise& noise, Dtype dtype, double rms) {
+// `spread` is what launches of the candidate differ by, independent of the base's noise.
+double noise_floor(const Noise& noise, Dtype dtype, double rms, double spread) {
   const double unit = rms > 0 ? rms : 1;
   double sum = 0, sum2 = 0, most = 0;
   bool positive = true;
@@ -30,7 +31,18 @@ double noise_floor(const Noise& noise, Dtype dtype, double rms) {
     const double s = std::sqrt(std::max(0.0, sum2 - sum * sum / n) / (n - 1));
     floor = std::exp(sum / n + student_upper(0.05, n - 1) * s * std::sqrt(1 + 1 / n));
   }
-  return std::max(floor, ulp(dtype, rms)) / unit;
+  return std::max(std::hypot(floor, spread), ulp(dtype, rms)) / unit;
+}
+
+// The ratio of two mean squares of correlated errors scatters by sqrt(1 - rho^2) of what
+// independent ones do (Pitman 1939), so a candidate that shares the base's roundings gets that much
+// less of the widening; never less than the rule for small slices, 1 + 3 / sqrt(n). All three
+// arguments are sums of squares.
+double widened(double independent, double n, double error, double base, double apart) {
+  const double least = 1 + 3 / std::sqrt(n);
+  if (!(error > 0) || !(base > 0)) return std::max(least, independent);
+  const double rho = std::clamp((error + base - apart) / (2 * std::sqrt(error * base)), 0.0, 1.0);
+  return std::max(least, 1 + (independent - 1) * std::sqrt(1 - rho * rho));
 }
 
 }  // namespace
@@ -41,7 +53,8 @@ void compare_ratio(const Compared& t, TensorRecord& r) {
   r.rel_l2_base = rms > 0                  ? noise.runs[0].rmse / rms
                   : noise.runs[0].rmse > 0 ? std::numeric_limits<double>::infinity()
                                            : 0;
-  r.floor = noise_floor(noise, t.spec.dtype, rms);
+  r.floor = noise_floor(noise, t.spec.dtype, rms, t.c.spread);
+  r.repeat_spread = t.c.spread / (rms > 0 ? rms : 1);
   if (noise.runs.size() < kFewestVariants + 1) {
     if (r.unproven.empty())
       r.unproven =
@@ -55,7 +68,8 @@ void compare_ratio(const Compared& t, TensorRecord& r) {
                                              noise.runs.size(), t.c.bound.f_floor)});
   }
   if (noise.widening == 0) return;  // too few elements
-  const double factor = ratio_factor(t.c.fidelity) * noise.widening;
+  const double factor = ratio_factor(t.c.fidelity) *
+                        widened(noise.widening, t.n(), t.moments.e2, noise.base.e2, t.from_base.e2);
   const double last = format(t.spec.dtype).unit_roundoff * rms;
   r.views.push_back({.view = std::string(name(View::Ratio)),
                      .value = rmse,
@@ -77,6 +91,8 @@ void compare_slices(const Compared& t, TensorRecord& r) {
     const std::vector<double> size = population(s, t.grain);
     const std::vector<double> e2 = gather(s, t.moments.row_e2, t.moments.column_e2);
     const std::vector<double> x2 = gather(s, t.truth_moments.row_x2, t.truth_moments.column_x2);
+    const std::vector<double> b2 = gather(s, t.noise->base.row_e2, t.noise->base.column_e2);
+    const std::vector<double> d2 = gather(s, t.from_base.row_e2, t.from_base.column_e2);
     for (std::size_t i = 0; i < e2.size(); ++i) {
       if (noise.widening[i] == 0) continue;
       const double value = std::sqrt(e2[i] / size[i]), base = std::sqrt(noise.mean_square[i]);

@@ -22,7 +22,7 @@ TEST(Compare, CleanTensorsPass) {
     EXPECT_EQ(r.status, "pass") << name(dtype) << " " << r.view;
     EXPECT_THAT(violated(r), IsEmpty());
     EXPECT_NEAR(r.rel_l2, 4e-3, 1e-3);
-    EXPECT_EQ(r.views.size(), 8u) << "finiteness, bound, floor, ratio, slice, two of bias, grid";
+    EXPECT_EQ(r.views.size(), 9u) << "finiteness, bound, floor, ratio, slice, three of bias, grid";
   }
 }
 
@@ -65,7 +65,7 @@ TEST(Compare, OnlyTheSliceViewSeesOneNoisyHead) {
   // Noise of one token and head doubled: within every element's bound, lost in the tensor's norm.
   Drawn d = draw({.dims = {{"T", 256}, {"H", 4}, {"V", 64}}});
   for (std::size_t i = 64 * 10; i < 64 * 11; ++i)
-    d.observed[i] = d.expected.value[i] + 2.4 * (d.observed[i] - d.expected.value[i]);
+    d.observed[i] = d.expected.value[i] + 2.5 * (d.observed[i] - d.expected.value[i]);
   const TensorRecord r = d.judged();
   EXPECT_THAT(violated(r), ElementsAre("slice"));
   EXPECT_THAT(find_view(r, View::Slice)->detail, HasSubstr("t=2,h=2"));
@@ -80,6 +80,19 @@ TEST(Compare, OnlyTheGainSeesTruncation) {
   EXPECT_LT(r.gain, -1e-3);
   EXPECT_LT(std::abs(r.offset_z), 5);
   EXPECT_THAT(find_view(r, View::Bias)->detail, HasSubstr("gain"));
+}
+
+TEST(Compare, OnlyTheGainOfAHeadSeesOneTruncatedHeadOfMany) {
+  Drawn d = draw({.dims = {{"T", 128}, {"H", 32}, {"V", 64}}, .dtype = Dtype::BF16});
+  for (std::size_t i = 0; i < d.observed.size(); ++i)
+    if (i / 64 % 32 == 7)
+      d.observed[i] = round_to(Dtype::BF16, d.observed[i], Rounding::TowardZero);
+  const TensorRecord r = d.judged();
+  EXPECT_THAT(violated(r), ElementsAre("bias"));
+  EXPECT_TRUE(find_view(r, View::Bias)->ok) << "over the tensor it is diluted";
+  EXPECT_THAT(
+      r.views.back().view == "grid" ? r.views[r.views.size() - 2].detail : r.views.back().detail,
+      HasSubstr("in h=7"));
 }
 
 TEST(Compare, OnlyTheOffsetSeesAConstant) {
@@ -142,6 +155,7 @@ TEST(Compare, ExactAsksForEquality) {
   EXPECT_THAT(violated(r), ElementsAre("exact"));
   EXPECT_EQ(r.mismatches, 1);
   EXPECT_EQ(r.max_ulp, 1);
+  EXPECT_FALSE(r.worst->base) << "equality has no base";
   d.observed[9] = kNan;
   EXPECT_THAT(violated(d.judged()), ElementsAre("finiteness", "exact"));
 }

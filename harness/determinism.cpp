@@ -1,6 +1,7 @@
 #include "harness/determinism.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -38,6 +39,16 @@ void absorb(Observed& first, const Observed& later, const std::string& when) {
       first.complaints.push_back(fmt::format("{} ({})", complaint, when));
 }
 
+// Sum over the elements of (later - first)^2 / 2, the square of one launch's noise; elements that
+// are not finite on both sides are the business of another view.
+double noise_energy(const Tensor& first, const Tensor& later) {
+  const std::vector<double> a = first.widened(), b = later.widened();
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (const double d = b[i] - a[i]; std::isfinite(d)) sum += d * d / 2;
+  return sum;
+}
+
 bool claims(const Contract& contract, std::string_view what) {
   return std::ranges::find(contract.invariant, what) != contract.invariant.end();
 }
@@ -69,16 +80,28 @@ BitCheck check_bits(const Candidate& candidate, const RunRequest& request, int r
   BitCheck check{.first = candidate.run(request)};
   const auto compare_with_first = [&](const RunRequest& again, const std::string& when,
                                       BitClaim& claim) {
-    const Observed later = candidate.run(again);
+    Observed later = candidate.run(again);
     absorb(check.first, later, when);
     for (BitDifference d : bit_differences(check.first.tensors, later.tensors)) {
       d.detail = fmt::format("{}: {}", when, d.detail);
       claim.differences.push_back(std::move(d));
     }
+    return std::move(later.tensors);
   };
   BitClaim repeat{.name = "repeat", .claimed = candidate.contract.deterministic};
-  for (int i = 1; i < std::max(2, repeats); ++i)
-    compare_with_first(request, fmt::format("launch {}", i + 1), repeat);
+  const int launches = std::max(2, repeats);
+  for (int i = 1; i < launches; ++i) {
+    const Tensors later = compare_with_first(request, fmt::format("launch {}", i + 1), repeat);
+    for (const Tensor& t : check.first.tensors.list()) {
+      const Tensor* again = later.find(t.spec.name);
+      if (!again || !format(t.spec.dtype).is_float || again->bytes.size() != t.bytes.size())
+        continue;
+      const auto n = static_cast<double>(std::max<std::int64_t>(t.elements(), 1));
+      if (const double energy = noise_energy(t, *again); energy > 0)
+        check.spread[t.spec.name] += energy / n / (launches - 1);
+    }
+  }
+  for (auto& [tensor, spread] : check.spread) spread = std::sqrt(spread);
   check.claims.push_back(std::move(repeat));
 
   if (claims(candidate.contract, "threads")) {

@@ -2,6 +2,7 @@
 // and the op's own invariants ("split", "batch", "chunk", "causal") where the contract names them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ std::vector<BitDifference> bit_differences(const Tensors& want, const Tensors& g
 struct BitCheck {
   Observed first = {};  // the launch that the others are compared with; complaints of all of them
   std::vector<BitClaim> claims = {};
+  // Per float tensor whose repeats differ: RMS of the difference from the first launch over
+  // sqrt 2, the noise of one launch.
+  std::map<std::string, double> spread = {};
 };
 BitCheck check_bits(const Candidate&, const RunRequest&, int repeats);
 

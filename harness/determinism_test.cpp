@@ -74,6 +74,12 @@ TEST(Determinism, WithoutAClaimItIsReportedOnly) {
   const CaseRecord r = judged(drifts, Check::Parity, 2, contract);
   EXPECT_EQ(r.status, "pass") << r.reason;
   EXPECT_NE(r.tensors.at(0).views.back().detail.find("does not claim"), std::string::npos);
+  // It is repeated unasked, and how far its launches differ widens the floor.
+  const TensorRecord unasked = judged(drifts, Check::Parity, 1, contract).tensors.at(0);
+  EXPECT_GT(unasked.repeat_spread, 0);
+  const TensorRecord claimed = judged(drifts, Check::Parity, 1).tensors.at(0);
+  EXPECT_EQ(claimed.repeat_spread, 0);
+  EXPECT_GE(unasked.floor, claimed.floor);
   contract.invariant = {};
   EXPECT_EQ(judged(drifts, Check::Bitwise, 2, contract).status, "unsupported");
 }

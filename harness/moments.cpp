@@ -30,11 +30,13 @@ double student_cached(double p, double dof) {
 Moments moments(std::span<const double> truth, std::span<const double> error, const Grain& g) {
   Moments m;
   const auto rows = static_cast<std::size_t>(g.rows), columns = static_cast<std::size_t>(g.columns);
-  m.row_e.resize(rows), m.row_e2.resize(rows), m.row_ex.resize(rows);
+  m.row_e.resize(rows), m.row_e2.resize(rows), m.row_ex.resize(rows), m.row_e2x2.resize(rows);
   m.column_e.resize(columns), m.column_e2.resize(columns), m.column_ex.resize(columns);
+  m.column_e2x2.resize(columns);
   double* const ce = m.column_e.data();
   double* const ce2 = m.column_e2.data();
   double* const cex = m.column_ex.data();
+  double* const cq = m.column_e2x2.data();
   for (std::size_t r = 0; r < rows; ++r) {
     const double* const x = truth.data() + r * columns;
     const double* const e = error.data() + r * columns;
@@ -44,16 +46,17 @@ Moments moments(std::span<const double> truth, std::span<const double> error, co
       for (std::size_t l = 0; l < kLanes; ++l) {
         const double v = e[c + l], v2 = v * v, vx = v * x[c + l];
         se[l] += v, se2[l] += v2, sex[l] += vx, se2x2[l] += vx * vx;
-        ce[c + l] += v, ce2[c + l] += v2, cex[c + l] += vx;
+        ce[c + l] += v, ce2[c + l] += v2, cex[c + l] += vx, cq[c + l] += vx * vx;
       }
     for (; c < columns; ++c) {
       const double v = e[c], v2 = v * v, vx = v * x[c];
       const std::size_t l = c % kLanes;
       se[l] += v, se2[l] += v2, sex[l] += vx, se2x2[l] += vx * vx;
-      ce[c] += v, ce2[c] += v2, cex[c] += vx;
+      ce[c] += v, ce2[c] += v2, cex[c] += vx, cq[c] += vx * vx;
     }
     m.row_e[r] = fold(se), m.row_e2[r] = fold(se2), m.row_ex[r] = fold(sex);
-    m.e += m.row_e[r], m.e2 += m.row_e2[r], m.ex += m.row_ex[r], m.e2x2 += fold(se2x2);
+    m.row_e2x2[r] = fold(se2x2);
+    m.e += m.row_e[r], m.e2 += m.row_e2[r], m.ex += m.row_ex[r], m.e2x2 += m.row_e2x2[r];
   }
   return m;
 }

@@ -14,8 +14,8 @@ namespace parity {
 struct Moments {
   double e = 0, e2 = 0, ex = 0;
   double e2x2 = 0;  // sum of (e x)^2: what the independent-error variance of the gain needs
-  std::vector<double> row_e = {}, row_e2 = {}, row_ex = {};
-  std::vector<double> column_e = {}, column_e2 = {}, column_ex = {};
+  std::vector<double> row_e = {}, row_e2 = {}, row_ex = {}, row_e2x2 = {};
+  std::vector<double> column_e = {}, column_e2 = {}, column_ex = {}, column_e2x2 = {};
 };
 Moments moments(std::span<const double> truth, std::span<const double> error, const Grain&);
 

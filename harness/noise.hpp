@@ -34,9 +34,10 @@ struct SliceNoise {
   std::vector<double> mean_square = {};  // error expected of the base in each region
   std::vector<double> widening =
       {};  // of the ratio factor, for the region's size; 0: too small to judge
-  std::vector<double> gain = {};         // of the base
-  std::vector<double> gain_spread = {};  // largest distance of a variant's gain from the base's
-  double crowding = 1;                   // elements that share one independent error, at least 1
+  std::vector<double> gain = {};  // of the base
+  std::vector<double> gain_crowding =
+      {};               // variance of the gain against that of independent errors
+  double crowding = 1;  // elements that share one independent error, at least 1
 };
 
 struct Noise {
@@ -49,9 +50,11 @@ struct Noise {
   double widening = 1;  // of the ratio factor over the whole tensor; 0: too few elements
   std::vector<SliceNoise> slices = {};
   Uncertainty pooled = {};  // standard errors of gain and mean, root mean square over the runs
-  Moments base = {};        // of the base alone
+  // Their variance over the runs against that of `pooled`, at least 1.
+  double gain_crowding = 1, mean_crowding = 1;
+  Moments base = {};  // of the base alone
   TruthMoments truth = {};
-  std::vector<double> grid_share = {};  // of the base, per format of coarser_grids()
+  std::vector<double> grid_share = {};  // largest of the runs, per format of coarser_grids()
 };
 
 // The c of allowed = rho u |x*| + c sigma: Student's two-sided quantile that all n elements of a

@@ -25,15 +25,31 @@ TEST(Noise, HomogeneousNoisePoolsOverTheRow) {
   EXPECT_LT(noise.slices[0].crowding, 1.3);
 }
 
-TEST(Noise, ChannelsOfDifferentNoiseStandForThemselves) {
+TEST(Noise, ChannelsOfDifferentNoiseHaveAProfile) {
   const Drawn d = draw({.dims = {{"T", 64}, {"V", 32}},
                         .scale = [](std::int64_t i) { return i % 32 < 16 ? 1.0 : 64.0; }});
   const Noise noise = measure_noise(d.base, d.expected);
-  EXPECT_LT(noise.dof, 20);
-  double quiet = 0, loud = 0;
+  EXPECT_GT(noise.dof, 500);
   for (std::size_t i = 0; i < noise.sigma.size(); ++i)
-    (i % 32 < 16 ? quiet : loud) += noise.sigma[i] / 1024;
-  EXPECT_LT(quiet, loud / 3) << "a loud channel does not lend its scale to a quiet one";
+    EXPECT_NEAR(noise.sigma[i] / (i % 32 < 16 ? 4e-3 : 0.256), 1, 0.4);
+}
+
+TEST(Noise, ElementsOfDifferentNoiseStandForThemselves) {
+  // One element in sixteen, here and there, is eight times as noisy: no row or column says which.
+  const auto loud = [](std::int64_t i) {
+    return Rng{.seed = 5}.bits(static_cast<std::uint64_t>(i)) % 16 == 0;
+  };
+  const Drawn d = draw({.dims = {{"T", 64}, {"V", 32}},
+                        .scale = [&](std::int64_t i) { return loud(i) ? 8.0 : 1.0; }});
+  const Noise noise = measure_noise(d.base, d.expected);
+  EXPECT_LT(noise.dof, 16);
+  double quiet = 0, noisy = 0, count = 0;
+  for (std::size_t i = 0; i < noise.sigma.size(); ++i) {
+    const bool is = loud(static_cast<std::int64_t>(i));
+    (is ? noisy : quiet) += noise.sigma[i], count += is ? 1 : 0;
+  }
+  EXPECT_GT(noisy / count, 3 * quiet / (2048 - count));
+  EXPECT_GT(sigma_factor(2048, noise.dof), 12) << "and the tail is a Student's";
 }
 
 TEST(Noise, ShortRowsJoinTheirNeighboursInTime) {
@@ -121,6 +137,32 @@ TEST(Moments, SharedErrorsWidenTheUncertainty) {
   const Drawn d = draw({.shared = 0.5});
   const Noise noise = measure_noise(d.base, d.expected);
   EXPECT_GT(noise.pooled.mean_error, 3 * noise.pooled.mean_independent);
+}
+
+TEST(Noise, WhatAFewRegionsShareCrowdsGainAndMean) {
+  // Eight rows are too few for a clustered standard error; the scatter of the variants shows it.
+  const Drawn apart = draw({.dims = {{"T", 8}, {"V", 512}}});
+  const Drawn shared = draw({.dims = {{"T", 8}, {"V", 512}}, .shared = 0.7});
+  EXPECT_LT(measure_noise(apart.base, apart.expected).mean_crowding, 5);
+  EXPECT_GT(measure_noise(shared.base, shared.expected).mean_crowding, 20);
+}
+
+TEST(Noise, RegionsThatCrowdAreWidenedByThemselves) {
+  // The noise of the last rows doubles or halves from run to run, that of the others stands: the
+  // mean over all rows would be too little for the former.
+  Drawn d = draw({.dims = {{"T", 64}, {"V", 512}}});
+  std::uint64_t stream = 0;
+  for (Evaluation& run : d.base.runs)
+    for (std::int64_t t = 60; t < 64; ++t) {
+      const double factor = std::exp2(Rng{.seed = 9}.normal(stream++));
+      for (std::int64_t v = 0; v < 512; ++v) {
+        const auto i = static_cast<std::size_t>(t * 512 + v);
+        double& x = run[0].value[i];
+        x = d.expected.value[i] + factor * (x - d.expected.value[i]);
+      }
+    }
+  const SliceNoise rows = measure_noise(d.base, d.expected).slices[0];
+  EXPECT_GT(rows.widening[62], 2 * rows.widening[10]);
 }
 
 TEST(Moments, ABiasDoesNotHideBehindItself) {

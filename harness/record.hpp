@@ -49,7 +49,9 @@ struct ViewResult {
 struct WorstPoint {
   std::vector<std::int64_t> index = {};
   std::string letters = {};
-  double truth = 0, base = 0, candidate = 0;
+  double truth = 0;
+  std::optional<double> base = {};  // absent where equality is asked for: there is no base
+  double candidate = 0;
   double ulp = 0;         // of the output format
   double bound_used = 0;  // e / allowed
 };
@@ -90,6 +92,7 @@ struct TensorRecord {
   double zero_fraction = 0;
   double bound_used = 0, base_bound_used = 0;  // max r of the candidate and of the base
   double rel_l2_base = 0, floor = 0;           // rel L2 of the base, and its noise floor
+  double repeat_spread = 0;  // rel L2 between two launches, over sqrt 2: noise that no base has
   std::string bound_kind = {}, bound_why = {};
   double bound_that_would_pass = 0;              // factor on the bound
   double detectable = 0;                         // smallest relative change that would have failed

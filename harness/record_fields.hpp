@@ -44,8 +44,8 @@ void fields(A& a, TensorRecord& r) {
   a("gain_z", r.gain_z), a("grid_format", r.grid_format), a("grid_share", r.grid_share);
   a("zero_fraction", r.zero_fraction), a("bound_used", r.bound_used),
       a("base_bound_used", r.base_bound_used);
-  a("rel_l2_base", r.rel_l2_base), a("floor", r.floor), a("bound_kind", r.bound_kind),
-      a("bound_why", r.bound_why);
+  a("rel_l2_base", r.rel_l2_base), a("floor", r.floor), a("repeat_spread", r.repeat_spread),
+      a("bound_kind", r.bound_kind), a("bound_why", r.bound_why);
   a("bound_that_would_pass", r.bound_that_would_pass), a("detectable", r.detectable),
       a("quantiles", r.quantiles);
   a("worst", r.worst), a("worst_points", r.worst_points), a("pattern", r.pattern),

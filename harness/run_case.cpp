@@ -16,6 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kUnclaimedLaunches = 3;  // of a kernel that claims no determinism
+
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -83,9 +85,16 @@ void walk_bits(CaseRecord& record, const Candidate& candidate, const RunRequest&
     set_status(record, Status::Unsupported, "the contract claims no determinism and no invariance");
 }
 
+// Noise of a launch that the base cannot have: only where the contract says that launches differ.
+double spread_of(const Candidate& candidate, const BitCheck& launched, const std::string& tensor) {
+  const auto it = launched.spread.find(tensor);
+  return candidate.contract.deterministic || it == launched.spread.end() ? 0 : it->second;
+}
+
 void compare_all(CaseRecord& record, const Subject& subject, const Candidate& candidate,
-                 const Known& known, const Observed& observed, Direction direction,
-                 const std::vector<BitClaim>& claims, const WalkOptions& walk) {
+                 const Known& known, const BitCheck& launched, Direction direction,
+                 const WalkOptions& walk) {
+  const Observed& observed = launched.first;
   for (const ExpectedTensor& expected : known.expected.tensors) {
     if (!answers(expected.spec.role, direction)) continue;
     const Tensor* got = observed.tensors.find(expected.spec.name);
@@ -109,10 +118,12 @@ void compare_all(CaseRecord& record, const Subject& subject, const Candidate& ca
                                    .observed = *got,
                                    .bound = bound,
                                    .fidelity = candidate.contract.fidelity,
+                                   .spread = spread_of(candidate, launched, expected.spec.name),
                                    .exact = subject.check == Check::Exact || !expected.bits.empty(),
                                    .details = walk.details});
     judge_tensor(tensor);
-    if (!claims.empty()) tensor.views.push_back(determinism_view(claims, expected.spec.name));
+    if (!launched.claims.empty())
+      tensor.views.push_back(determinism_view(launched.claims, expected.spec.name));
     record.accounting.compared += size_of(*got);
     record.tensors.push_back(std::move(tensor));
   }
@@ -156,11 +167,15 @@ void walk_case(CaseRecord& record, const Subject& subject, const Candidate& cand
   if (subject.check == Check::Bitwise) return walk_bits(record, candidate, request, walk.repeat);
 
   BitCheck launched;
-  if (walk.repeat > 1 && !candidate.stored) {
+  // A kernel that claims no determinism is repeated all the same: how far its launches differ is
+  // part of its noise.
+  const int repeat =
+      candidate.contract.deterministic ? walk.repeat : std::max(walk.repeat, kUnclaimedLaunches);
+  if (repeat > 1 && !candidate.stored) {
     // Repeats alone here; thread counts and the op's invariants belong to the bitwise check.
     Candidate repeats = candidate;
     repeats.contract.invariant.clear();
-    launched = check_bits(repeats, request, walk.repeat);
+    launched = check_bits(repeats, request, repeat);
   } else {
     launched.first = candidate.run(request);
   }
@@ -169,7 +184,7 @@ void walk_case(CaseRecord& record, const Subject& subject, const Candidate& cand
   account(record, observed);
   if (refusals(record, subject, known.expected, observed)) return;
   const auto start = Clock::now();
-  compare_all(record, subject, candidate, known, observed, *direction, launched.claims, walk);
+  compare_all(record, subject, candidate, known, launched, *direction, walk);
   record.time_ms.compare = ms_since(start);
   judge(record);
   if (record.status == name(Status::Pass) && !known.vacuous.empty())

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/noise.hpp"
 #include "harness/record.hpp"
 #include "harness/source.hpp"
 
@@ -36,6 +37,7 @@ struct Comparison {
   const Tensor& observed;
   Bound bound = {};
   Fidelity fidelity = Fidelity::Faithful;
+  double spread = 0;    // RMS by which launches of a kernel differ that claims no determinism
   bool exact = false;   // exact probe or discrete output: equality
   bool details = true;  // profiles, heatmaps, histogram, scatter for the page
 };

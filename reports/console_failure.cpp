@@ -1,7 +1,6 @@
 // One disagreement, expanded: what (view, value, bound and where the bound comes from), where, the
 // ten worst points, the line that reruns it.
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 
 #include "reports/reports.hpp"
@@ -28,8 +27,8 @@ std::string points(const TensorRecord& tensor) {
     const WorstPoint& point = tensor.worst_points[i];
     text += fmt::format("    {:<9}{:<{}} {:>14} {:>14} {:>14} {:>9} {:>9}\n", "",
                         visible(point.letters), letters, precise(point.truth),
-                        std::isnan(point.base) ? "-" : precise(point.base),
-                        precise(point.candidate), number(point.ulp), number(point.bound_used));
+                        point.base ? precise(*point.base) : "-", precise(point.candidate),
+                        number(point.ulp), number(point.bound_used));
   }
   return text;
 }

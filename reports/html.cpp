@@ -1,5 +1,4 @@
 // The page: one file, no network, usable from a mail attachment.
-#include <cmath>
 #include <fmt/format.h>
 
 #include "reports/pack.hpp"
@@ -94,7 +93,7 @@ std::string bar(double share) {
                      over ? times(share) : number(share));
 }
 
-std::string of_base(double value) { return std::isnan(value) ? "–" : precise(value); }
+std::string of_base(std::optional<double> value) { return value ? precise(*value) : "–"; }
 
 Table::Table(std::vector<std::string_view> titles) {
   for (std::string_view title : titles) {

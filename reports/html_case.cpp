@@ -36,7 +36,7 @@ std::string tensors_table(const std::vector<const TensorRecord*>& order) {
                "#rel L2", "#of base", "#max ulp", "#gain", "@worst at"});
   for (const TensorRecord* t : order) {
     const ViewResult* view = telling_view(*t);
-    const bool based = !t->worst || !std::isnan(t->worst->base);  // golden verify has no base
+    const bool based = !t->worst || t->worst->base;  // golden verify has no base
     table.row(
         {red(escaped(t->name), view), escaped(t->role),
          fmt::format("<code>{} {}</code>", escaped(t->dtype), shape_of(*t)), bar(t->bound_used),

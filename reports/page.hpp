@@ -1,6 +1,7 @@
 // The parts of the page; html.cpp puts them together.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,8 @@ std::string anchor_of(const CaseRecord&);
 std::string link_to(const CaseRecord&);  // "#...", percent-encoded
 
 std::string badge(std::string_view status);
-std::string bar(double share);      // share of a limit as a bar and a number
-std::string of_base(double value);  // a dash where there was no base to compare with
+std::string bar(double share);                     // share of a limit as a bar and a number
+std::string of_base(std::optional<double> value);  // a dash where there was no base to compare with
 
 // A table, row by row. Cells are HTML. The first character of a title may say what its column
 // holds: '#' numbers, '$' a name in one line, '@' an id that may wrap.
