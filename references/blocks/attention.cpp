@@ -1,63 +1,112 @@
+#include "references/blocks/attention.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "harness/dtype.hpp"
 #include "harness/failure.hpp"
-#include "references/blocks/layers.hpp"
-#include "references/blocks/scalar.hpp"
+#include "references/blocks/parts.hpp"
 
 namespace parity::net {
 namespace {
 
-// Heads of one row, [H, width].
+constexpr std::int64_t kTile = 16;  // of the faults that concern tiles
+
+// Which key and value head a query head reads.
 template <class T>
-std::span<const T> head(const Array<T>& x, std::int64_t row, std::int64_t h) {
-  return x.row(row * x.shape[1] + h);
+std::int64_t kv_head(const Run<T>& run, std::int64_t h, std::int64_t H, std::int64_t G) {
+  return run.fault("P-at-kv-head") ? h % G : h / (H / G);
 }
+
 template <class T>
-std::span<T> head(Array<T>& x, std::int64_t row, std::int64_t h) {
-  return x.row(row * x.shape[1] + h);
+Keys seen_by(const Run<T>& run, const Keys& declared, std::int64_t S) {
+  Keys keys = declared;
+  if (run.fault("P-at-mask")) keys.last = std::min(S, keys.last + 1);
+  if (run.fault("P-at-documents")) keys.first = 0;
+  if (run.fault("A-AT08")) keys.last = std::min(S, (keys.last + kTile - 1) / kTile * kTile);
+  return keys;
+}
+
+// Logits to weights in place; returns log sum exp.
+template <class T>
+T softmax(const Run<T>& run, std::span<T> z_S, const Keys& keys, T scale) {
+  constexpr T kNone = -std::numeric_limits<T>::infinity();
+  std::vector<std::size_t> seen;
+  for (std::int64_t s = keys.first; s < keys.last; ++s)
+    if (keys.sees(s)) seen.push_back(static_cast<std::size_t>(s));
+  std::vector<T> weights;
+  T top = kNone;
+  for (const std::size_t s : seen) {
+    weights.push_back(keys.flat ? T{0} : scale * z_S[s]);
+    top = std::max(top, weights.back());
+  }
+  std::ranges::fill(z_S, T{0});
+  if (seen.empty()) return kNone;
+  if (run.fault("P-at-max")) top = 0;
+  for (T& w : weights) w = std::exp(w - top);
+  const T total = run.sum(weights);
+  for (std::size_t i = 0; i < seen.size(); ++i) z_S[seen[i]] = weights[i] / total;
+  return (top + std::log(total)) *
+         (run.fault("P-at-lse-base") ? static_cast<T>(1.4426950408889634) : T{1});
+}
+
+// The weights that a faulty backward recomputes from a wrong log sum exp.
+template <class T>
+T recomputed(const Run<T>& run, const Attended<T>& a, std::int64_t r, std::int64_t h) {
+  const std::int64_t H = a.lse.shape[1], S = a.p.shape[2];
+  const T lse = a.lse[r * H + h];
+  if (std::isinf(lse)) return 1;
+  if (run.fault("A-AT03")) return std::exp(lse - a.lse[r % kTile * H + h]);
+  const std::int64_t phantom = (kTile - S % kTile) % kTile;
+  if (run.fault("A-AT01") && phantom > 0) return 1 / (1 + static_cast<T>(phantom) * std::exp(-lse));
+  return 1;
+}
+
+template <class T>
+T delta_of(const Run<T>& run, std::span<const T> p_S, std::span<const T> dp_S,
+           std::span<const T> o_D, std::span<const T> do_D) {
+  std::vector<T> terms(p_S.size());
+  for (std::size_t s = 0; s < terms.size(); ++s) terms[s] = p_S[s] * dp_S[s];
+  if (run.fault("P-at-o-rounded")) {
+    terms.resize(o_D.size());
+    for (std::size_t i = 0; i < terms.size(); ++i)
+      terms[i] = static_cast<T>(round_to(Dtype::BF16, o_D[i])) * do_D[i];
+  }
+  const T delta = run.sum(terms);
+  return run.fault("A-AT02") ? delta * static_cast<T>((o_D.size() + 3) / 4) : delta;
 }
 
 }  // namespace
 
+std::vector<Keys> causal_keys(const std::vector<std::int64_t>& documents, std::int64_t past) {
+  std::vector<Keys> keys;
+  std::int64_t first = 0;
+  for (const std::int64_t length : documents) {
+    for (std::int64_t t = 0; t < length; ++t) keys.push_back({first, past + first + t + 1});
+    first += length;
+  }
+  return keys;
+}
+
 template <class T>
 Attended<T> attention(Run<T>& run, const Array<T>& q, const Array<T>& k, const Array<T>& v,
                       double scale, const std::vector<Keys>& keys) {
-  const std::int64_t R = q.shape[0], H = q.shape[1], S = k.shape[0], Dv = v.shape[2];
-  if (static_cast<std::int64_t>(keys.size()) != R || k.shape[1] != H || v.shape[1] != H)
+  const std::int64_t R = q.shape[0], H = q.shape[1], S = k.shape[0], G = k.shape[1];
+  if (std::ssize(keys) != R || v.shape[1] != G || G == 0 || H % G != 0 || v.shape[0] != S)
     throw Failure("shapes of an attention do not fit");
-  Attended<T> out{Array<T>({R, H, Dv}), Array<T>({R, H, S}), Array<T>({R, H})};
-  std::vector<T> terms;
-  for (std::int64_t r = 0; r < R; ++r)
-    for (std::int64_t h = 0; h < H; ++h) {
-      const auto [first, last, flat] = keys[static_cast<std::size_t>(r)];
-      const std::span<T> p = head(out.p, r, h);
-      T top = -std::numeric_limits<T>::infinity();
-      for (std::int64_t s = first; s < last; ++s) {
-        const T z = flat ? T{0} : static_cast<T>(scale) * dot(run, head(q, r, h), head(k, s, h));
-        p[static_cast<std::size_t>(s)] = z;
-        top = std::max(top, z);
-      }
-      const std::span<T> seen =
-          p.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-      for (T& x : seen) x = std::exp(x - top);
-      const T total = run.sum(seen);
-      out.lse[r * H + h] =
-          seen.empty() ? -std::numeric_limits<T>::infinity() : top + std::log(total);
-      for (T& x : seen) x /= total;
+  Attended<T> out{Array<T>({R, H, v.shape[2]}), Array<T>({R, H, S}), Array<T>({R, H})};
+  for (std::int64_t h = 0; h < H; ++h) {
+    Array<T> z = times_transposed(run, head_of(q, h), head_of(k, kv_head(run, h, H, G)));
+    for (std::int64_t r = 0; r < R; ++r) {
+      const Keys seen = seen_by(run, keys[static_cast<std::size_t>(r)], S);
+      out.lse[r * H + h] = softmax(run, z.row(r), seen, static_cast<T>(scale));
     }
+    add_head(out.p, h, z);
+  }
   run.store(out.p);
-  for (std::int64_t r = 0; r < R; ++r)
-    for (std::int64_t h = 0; h < H; ++h) {
-      const Keys seen = keys[static_cast<std::size_t>(r)];
-      for (std::int64_t d = 0; d < Dv; ++d) {
-        terms.clear();
-        for (std::int64_t s = seen.first; s < seen.last; ++s)
-          terms.push_back(out.p[(r * H + h) * S + s] * v[(s * H + h) * Dv + d]);
-        out.o[(r * H + h) * Dv + d] = run.sum(terms);
-      }
-    }
+  for (std::int64_t h = 0; h < H; ++h)
+    add_head(out.o, h, times(run, head_of(out.p, h), head_of(v, kv_head(run, h, H, G))));
   run.store(out.o);
   return out;
 }
@@ -66,59 +115,29 @@ template <class T>
 AttentionGradients<T> attention_backward(Run<T>& run, const Array<T>& q, const Array<T>& k,
                                          const Array<T>& v, const Attended<T>& a,
                                          const Array<T>& d_o, double scale,
-                                         const std::vector<Keys>& keys) {
-  const std::int64_t R = q.shape[0], H = q.shape[1], S = k.shape[0], Dk = q.shape[2],
-                     Dv = v.shape[2];
-  AttentionGradients<T> d{q, k, v};
-  Array<T> dz({R, H, S});
-  std::vector<T> terms;
-  for (std::int64_t r = 0; r < R; ++r)
-    for (std::int64_t h = 0; h < H; ++h) {
-      const Keys seen = keys[static_cast<std::size_t>(r)];
-      const std::span<const T> p = head(a.p, r, h);
-      const std::span<T> row = head(dz, r, h);
-      std::vector<T> weighted;
-      for (std::int64_t s = seen.first; s < seen.last; ++s) {
-        const auto i = static_cast<std::size_t>(s);
-        row[i] = dot(run, head(d_o, r, h), head(v, s, h));
-        weighted.push_back(p[i] * row[i]);
-      }
-      const T delta = run.sum(weighted);
-      for (std::int64_t s = seen.first; s < seen.last; ++s) {
-        const auto i = static_cast<std::size_t>(s);
-        row[i] = p[i] * (row[i] - delta) * static_cast<T>(scale);
-      }
-    }
-  run.store(dz);
+                                         const std::vector<Keys>& keys, const Array<T>* delta) {
+  const std::int64_t R = q.shape[0], H = q.shape[1], G = k.shape[1];
+  if (std::ssize(keys) != R) throw Failure("shapes of an attention do not fit");
+  AttentionGradients<T> d{Array<T>(q.shape), Array<T>(k.shape), Array<T>(v.shape)};
   for (std::int64_t h = 0; h < H; ++h) {
+    const std::int64_t g = kv_head(run, h, H, G);
+    const Array<T> q_h = head_of(q, h), k_g = head_of(k, g), do_h = head_of(d_o, h);
+    Array<T> p = head_of(a.p, h), dz = times_transposed(run, do_h, head_of(v, g));
     for (std::int64_t r = 0; r < R; ++r) {
-      const Keys seen = keys[static_cast<std::size_t>(r)];
-      for (std::int64_t i = 0; i < Dk; ++i) {
-        terms.clear();
-        for (std::int64_t s = seen.first; s < seen.last; ++s)
-          terms.push_back(dz[(r * H + h) * S + s] * k[(s * H + h) * Dk + i]);
-        d.q[(r * H + h) * Dk + i] = run.sum(terms);
-      }
+      const std::span<T> p_S = p.row(r), dz_S = dz.row(r);
+      const T wrong = recomputed(run, a, r, h);
+      for (T& x : p_S) x *= wrong;
+      const T shift = delta
+                          ? (*delta)[r * H + h]
+                          : delta_of<T>(run, p.row(r), dz.row(r), a.o.row(r * H + h), do_h.row(r));
+      for (std::size_t s = 0; s < dz_S.size(); ++s)
+        dz_S[s] = p_S[s] * (dz_S[s] - shift) * static_cast<T>(scale);
     }
-    for (std::int64_t s = 0; s < S; ++s) {
-      std::vector<std::int64_t> readers;
-      for (std::int64_t r = 0; r < R; ++r) {
-        const Keys& seen = keys[static_cast<std::size_t>(r)];
-        if (s >= seen.first && s < seen.last) readers.push_back(r);
-      }
-      for (std::int64_t i = 0; i < Dk; ++i) {
-        terms.clear();
-        for (const std::int64_t r : readers)
-          terms.push_back(dz[(r * H + h) * S + s] * q[(r * H + h) * Dk + i]);
-        d.k[(s * H + h) * Dk + i] = run.sum(terms);
-      }
-      for (std::int64_t i = 0; i < Dv; ++i) {
-        terms.clear();
-        for (const std::int64_t r : readers)
-          terms.push_back(a.p[(r * H + h) * S + s] * d_o[(r * H + h) * Dv + i]);
-        d.v[(s * H + h) * Dv + i] = run.sum(terms);
-      }
-    }
+    run.store(dz);
+    add_head(d.q, h, times(run, dz, k_g));
+    if (run.fault("P-at-group-sum") && h % (H / G) != 0) continue;
+    add_head(d.k, g, transposed_times(run, dz, q_h));
+    add_head(d.v, g, transposed_times(run, p, do_h));
   }
   run.store(d.q);
   run.store(d.k);
@@ -131,7 +150,7 @@ AttentionGradients<T> attention_backward(Run<T>& run, const Array<T>& q, const A
                                  double, const std::vector<Keys>&);                          \
   template AttentionGradients<T> attention_backward(                                         \
       Run<T>&, const Array<T>&, const Array<T>&, const Array<T>&, const Attended<T>&,        \
-      const Array<T>&, double, const std::vector<Keys>&);
+      const Array<T>&, double, const std::vector<Keys>&, const Array<T>*);
 PARITY_INSTANTIATE(double)
 PARITY_INSTANTIATE(float)
 #undef PARITY_INSTANTIATE

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "references/blocks/attention.hpp"
 #include "references/blocks/run.hpp"
 
 namespace parity::net {
@@ -58,34 +59,6 @@ template <class T>
 Array<T> mlp(Run<T>&, const Array<T>& x, const Mlp&);
 template <class T>
 Array<T> mlp_backward(Run<T>&, const Array<T>& x, const Array<T>& dy, const Mlp&);
-
-// Which keys a query row attends to: [first, last) of the flattened keys. flat: the released code's
-// fully masked row, whose logits are all the smallest finite number: uniform weights, and gradients
-// as if nothing were masked.
-struct Keys {
-  std::int64_t first = 0, last = 0;
-  bool flat = false;
-};
-// P = softmax(scale q k^T), o = P v by head; q [R,H,Dk], k [S,H,Dk], v [S,H,Dv]; rows without a key
-// give 0 and lse -inf.
-template <class T>
-struct Attended {
-  Array<T> o;    // [R,H,Dv]
-  Array<T> p;    // [R,H,S]
-  Array<T> lse;  // [R,H]
-};
-template <class T>
-Attended<T> attention(Run<T>&, const Array<T>& q, const Array<T>& k, const Array<T>& v,
-                      double scale, const std::vector<Keys>&);
-// dP = do v^T, dv = P^T do, dZ = P (dP - sum_s P dP) + P dlse, dq = scale dZ k, dk = scale dZ^T q.
-template <class T>
-struct AttentionGradients {
-  Array<T> q, k, v;
-};
-template <class T>
-AttentionGradients<T> attention_backward(Run<T>&, const Array<T>& q, const Array<T>& k,
-                                         const Array<T>& v, const Attended<T>&, const Array<T>& d_o,
-                                         double scale, const std::vector<Keys>&);
 
 // y[r] = table[ids[r]]; the backward adds rows in order of r. A negative id gives zeros and takes
 // no gradient.
