@@ -38,6 +38,7 @@ std::vector<Grid> parse_grids(std::string_view text) {
       throw UsageError(fmt::format("a grid is frames x rows x columns, not '{}'", part));
     grids.push_back({extent(axes[0], part), extent(axes[1], part), extent(axes[2], part)});
   }
+  if (grids.empty()) throw UsageError("no grids: frames x rows x columns, joined by +");
   return grids;
 }
 
