@@ -2,6 +2,7 @@
 // the reference the candidate. Recording: the reference is the truth and the stored tensor the
 // candidate.
 #include <algorithm>
+#include <cmath>
 
 #include "golden/golden.hpp"
 #include "golden/own.hpp"
@@ -68,15 +69,35 @@ Bound verify_bound(const Case& problem, Dtype precision, const TensorSpec& spec)
   return registry().bound_of(problem, contract, spec);
 }
 
+// Ids and counts that a source keeps in floating point, as the integers that they are.
+Tensor as_declared(Tensor tensor, const TensorSpec& spec) {
+  if (spec.role != Role::Ids || tensor.spec.dtype == spec.dtype) return tensor;
+  const std::vector<double> values = tensor.widened();
+  for (const double x : values)
+    if (x != std::nearbyint(x))
+      throw GoldenError("'" + tensor.spec.name + "' holds a number that is not whole");
+  TensorSpec whole = tensor.spec;
+  whole.dtype = spec.dtype;
+  return make_tensor(std::move(whole), values);
+}
+
+// A gradient that mathematics makes zero, in exact arithmetic: what a source has there is its own
+// rounding, which is judged as the error that it is.
+bool vanishes(const ExpectedTensor& own) {
+  return own.spec.role == Role::Gradient && own.bits.empty() &&
+         std::ranges::all_of(own.value, [](double x) { return x == 0; });
+}
+
 ExpectedTensor stored_truth(const StoredCase& stored, const std::string& name,
                             const std::string& path, const Expected& reference) {
+  const ExpectedTensor* own = reference.find(name);
   Tensor tensor = stored.read(path);
+  if (own) tensor = as_declared(std::move(tensor), own->spec);
   ExpectedTensor truth{.spec = std::move(tensor.spec)};
   truth.spec.name = name;
   truth.spec.role = path.starts_with("grads/") ? Role::Gradient : Role::Output;
-  const ExpectedTensor* own = reference.find(name);
   truth.value.resize(static_cast<std::size_t>(elements(truth.spec.dims)));
-  widen(truth.spec.dtype, tensor.bytes.data(), 0, truth.value);
+  if (!own || !vanishes(*own)) widen(truth.spec.dtype, tensor.bytes.data(), 0, truth.value);
   if (own && elements(own->spec.dims) == elements(truth.spec.dims)) {
     const Dtype dtype = truth.spec.dtype;
     truth.spec = own->spec;
@@ -123,8 +144,9 @@ Observed observe_reference(const OpDef& op, const StoredCase& stored, const Impo
     if (!own) continue;
     TensorSpec spec = own->spec;
     if (own->bits.empty()) {
-      spec.dtype = stored.read(path).spec.dtype;
-      observed.tensors.add(make_tensor(spec, own->value));
+      const Tensor theirs = stored.read(path);
+      spec.dtype = theirs.spec.dtype;
+      observed.tensors.add(make_tensor(spec, vanishes(*own) ? theirs.widened() : own->value));
     } else {
       observed.tensors.add(Tensor{spec, own->bits});
     }
@@ -242,6 +264,7 @@ Observed observe_stored(const OpDef& op, const StoredCase& view, const ImportedC
     if (spec == specs.end() || elements(spec->dims) != tensor.elements())
       throw UsageError(view.file + ": " + view.name + "/" + path +
                        " does not have the shape of output '" + name + "'");
+    tensor = as_declared(std::move(tensor), *spec);
     const Dtype dtype = tensor.spec.dtype;
     tensor.spec = *spec;
     tensor.spec.dtype = dtype;

@@ -70,12 +70,17 @@ void compare_ratio(const Compared& t, TensorRecord& r) {
   if (noise.widening == 0) return;  // too few elements
   const double factor = ratio_factor(t.c.fidelity) *
                         widened(noise.widening, t.n(), t.moments.e2, noise.base.e2, t.from_base.e2);
+  // Where the truth is zero all of it is cancellation, which may leave the base itself nothing: any
+  // run's then.
+  double base = noise.runs[0].rmse;
+  if (rms == 0)
+    for (const RunSummary& run : noise.runs) base = std::max(base, run.rmse);
   const double last = format(t.spec.dtype).unit_roundoff * rms;
   r.views.push_back({.view = std::string(name(View::Ratio)),
                      .value = rmse,
-                     .limit = factor * noise.runs[0].rmse + last,
+                     .limit = factor * base + last,
                      .detail = fmt::format("rms error {:.3g}, of the base {:.3g}; factor {:.3g}",
-                                           rmse, noise.runs[0].rmse, factor)});
+                                           rmse, base, factor)});
 }
 
 void compare_slices(const Compared& t, TensorRecord& r) {

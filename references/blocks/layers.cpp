@@ -104,27 +104,53 @@ Array<T> rms_norm_backward(Run<T>& run, const Array<T>& x, const Array<T>& dy,
 
 namespace {
 
+// sigmoid(gate), and the two limiters where the unit has them, each as a kernel may round it.
+template <class T>
+struct UnitParts {
+  Array<T> s, gate_tanh, up_tanh;
+};
+
+template <class T>
+UnitParts<T> unit_parts(const Run<T>& run, const Array<T>& gate, const Array<T>& up,
+                        const Unit& unit) {
+  const auto each = [&](const Array<T>& x, auto f) {
+    Array<T> y = x;
+    for (T& value : y.data) value = f(value);
+    run.keep(y);
+    return y;
+  };
+  UnitParts<T> parts{.s = each(gate, sigmoid<T>), .gate_tanh = {}, .up_tanh = {}};
+  const auto limiter = [](double beta) {
+    return [b = static_cast<T>(beta)](T x) { return std::tanh(x / b); };
+  };
+  if (unit.beta != 0) parts.gate_tanh = each(gate, limiter(unit.beta));
+  if (unit.linear_beta != 0) parts.up_tanh = each(up, limiter(unit.linear_beta));
+  return parts;
+}
+
 template <class T>
 struct UnitPoint {
   T gate = 0, d_gate = 0;  // a(gate) and its slope
   T up = 0, d_up = 0;      // b(up) and its slope
 };
 
+// The truth's 1 - s does not cancel; a kernel's may, and so does that of the variants.
 template <class T>
-UnitPoint<T> unit_at(T gate, T up, const Unit& unit) {
-  const T s = sigmoid(gate), slope = s * sigmoid(-gate);
+UnitPoint<T> unit_at(const Run<T>& run, const UnitParts<T>& parts, T gate, T up, std::int64_t i,
+                     const Unit& unit) {
+  const T s = parts.s[i], slope = s * (run.variation() == 0 ? sigmoid(-gate) : 1 - s);
   UnitPoint<T> p;
   if (unit.beta == 0) {
     p.gate = gate * s;
     p.d_gate = s + gate * slope;
   } else {
-    const T beta = static_cast<T>(unit.beta), t = std::tanh(gate / beta);
+    const T beta = static_cast<T>(unit.beta), t = parts.gate_tanh[i];
     p.gate = beta * t * s;
     p.d_gate = (1 - t * t) * s + beta * t * slope;
   }
   p.up = up, p.d_up = 1;
   if (unit.linear_beta != 0) {
-    const T beta = static_cast<T>(unit.linear_beta), t = std::tanh(up / beta);
+    const T beta = static_cast<T>(unit.linear_beta), t = parts.up_tanh[i];
     p.up = beta * t;
     p.d_up = 1 - t * t;
   }
@@ -136,8 +162,9 @@ UnitPoint<T> unit_at(T gate, T up, const Unit& unit) {
 template <class T>
 Array<T> gated_unit(Run<T>& run, const Array<T>& gate, const Array<T>& up, const Unit& unit) {
   Array<T> y = gate;
+  const UnitParts<T> parts = unit_parts(run, gate, up, unit);
   for (std::int64_t i = 0; i < y.count(); ++i) {
-    const UnitPoint<T> p = unit_at(gate[i], up[i], unit);
+    const UnitPoint<T> p = unit_at(run, parts, gate[i], up[i], i, unit);
     y[i] = p.gate * p.up;
   }
   run.store(y);
@@ -148,8 +175,9 @@ template <class T>
 GatedUnitGradients<T> gated_unit_backward(Run<T>& run, const Array<T>& gate, const Array<T>& up,
                                           const Array<T>& dy, const Unit& unit) {
   GatedUnitGradients<T> d{gate, up};
+  const UnitParts<T> parts = unit_parts(run, gate, up, unit);
   for (std::int64_t i = 0; i < gate.count(); ++i) {
-    const UnitPoint<T> p = unit_at(gate[i], up[i], unit);
+    const UnitPoint<T> p = unit_at(run, parts, gate[i], up[i], i, unit);
     d.gate[i] = dy[i] * p.d_gate * p.up;
     d.up[i] = dy[i] * p.gate * p.d_up;
   }

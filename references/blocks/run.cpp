@@ -24,6 +24,7 @@ double reach_of(int variation, Check check, double half_ulp) {
 kda::Point store_point(const Contract& contract) {
   kda::Point point;
   for (const RoundingPoint& declared : contract.roundings) {
+    if (declared.where == "combine") continue;  // where a sum of stored parts is stored too
     if (declared.where != "store")
       throw Failure(fmt::format("contract '{}' rounds at '{}', which composites do not know",
                                 contract.name, declared.where));
@@ -40,6 +41,7 @@ Run<T>::Run(const Case& problem, const Tensors& inputs, bool gradients, int vari
     : problem_(&problem),
       inputs_(&inputs),
       gradients_(gradients),
+      truth_(true),
       variation_(variation),
       seed_(seed),
       reach_(reach_of(variation, problem.check, kHalfUlpF64)) {}
@@ -54,6 +56,7 @@ Run<T>::Run(const BaseRequest& r)
       reach_(reach_of(r.variation, r.problem.check,
                       std::is_same_v<T, float> ? kHalfUlpF32 : kHalfUlpF64)),
       point_(store_point(r.contract)),
+      roundings_(r.contract.roundings),
       fault_(r.fault) {}
 
 template <class T>
@@ -88,22 +91,26 @@ void Run<T>::grad(const std::string& name, const Array<T>& d) {
 }
 
 template <>
+void Run<float>::keep(Array<float>& x) const {
+  if (reach_ == 0) return;
+  const double part = reach_ / kHalfUlpF32;
+  const kda::Noise noise{seed_, true};
+  for (float& value : x.data) {
+    float moved = value;
+    kda::jitter(std::span(&moved, 1), noise);
+    value += static_cast<float>(part) * (moved - value);
+  }
+}
+
+template <>
 void Run<float>::store(Array<float>& x) const {
   const bool legal = variation_ > kVariants;  // rounds to nearest, off values that moved a little
-  if (reach_ > 0 && (legal || !point_.on())) {
-    const double part = reach_ / kHalfUlpF32;
-    const kda::Noise noise{seed_, true};
-    for (float& value : x.data) {
-      float moved = value;
-      kda::jitter(std::span(&moved, 1), noise);
-      value += static_cast<float>(part) * (moved - value);
-    }
-  }
+  if (legal || !point_.on()) keep(x);
   if (point_.on()) point_(x.data, {seed_, variation_ > 0 && reach_ > 0 && !legal});
 }
 
 template <>
-void Run<double>::store(Array<double>& x) const {
+void Run<double>::keep(Array<double>& x) const {
   if (reach_ == 0) return;
   const kda::Noise noise{seed_, true};
   for (double& value : x.data) {
@@ -111,6 +118,16 @@ void Run<double>::store(Array<double>& x) const {
     if ((bits & 0xffffff) == 0) continue;  // exact
     value *= 1 + (static_cast<double>(noise.of(bits)) * 0x1p-31 - 1) * reach_;
   }
+}
+
+template <>
+void Run<double>::store(Array<double>& x) const {
+  keep(x);
+}
+
+template <class T>
+bool Run<T>::rounds(std::string_view where) const {
+  return std::ranges::count(roundings_, where, &RoundingPoint::where) > 0;
 }
 
 template <class T>

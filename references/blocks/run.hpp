@@ -51,8 +51,11 @@ class Run {
   void param_grad(const std::string& name, const Array<T>& d) { grad("params/" + name, d); }
 
   void store(Array<T>&) const;
+  void keep(Array<T>&) const;  // an intermediate that stays wide under every contract
+  bool rounds(std::string_view where) const;  // whether the contract rounds there
   T sum(std::span<const T>) const;
   int variation() const { return variation_; }
+  bool truth() const { return truth_ && variation_ == 0; }  // not what some kernel would compute
 
   std::map<std::string, Array<T>, std::less<>> take() { return std::move(results_); }
 
@@ -60,10 +63,12 @@ class Run {
   const Case* problem_;
   const Tensors* inputs_;
   bool gradients_;
+  bool truth_ = false;
   int variation_ = 0;
   std::uint64_t seed_ = 0;
   double reach_ = 0;  // relative; how far a value that is not stored narrow moves
   kda::Point point_ = {};
+  std::vector<RoundingPoint> roundings_ = {};
   std::string fault_ = {};
   std::map<std::string, Array<T>, std::less<>> widened_ = {};
   std::map<std::string, Array<T>, std::less<>> results_ = {};

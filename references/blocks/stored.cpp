@@ -14,8 +14,9 @@ std::string_view without_range(std::string_view path) { return path.substr(0, pa
 // Where the source keeps an input; below its group ("inputs/", "params/").
 std::string stored_input(const std::string& ours, const Rename& rename) {
   const std::string theirs = rename ? rename(ours) : ours;
-  if (theirs.empty() || theirs.starts_with("params/") || theirs.starts_with("inputs/"))
-    return theirs;
+  if (theirs.empty()) return theirs;
+  for (const char* group : {"params/", "inputs/", "outputs/"})  // an output may be an input of ours
+    if (theirs.starts_with(group)) return theirs;
   return "inputs/" + theirs;
 }
 

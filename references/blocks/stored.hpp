@@ -10,9 +10,9 @@
 
 namespace parity::net {
 
-// From our name of an input or parameter ("x", "params/wq.weight") to the path below "inputs/" or
-// "params/" where the source keeps it; empty: it has none. Gradients of it are looked for under
-// "grads/" by the same name.
+// From our name of an input or parameter ("x", "params/wq.weight") to the path below "inputs/",
+// "params/" or "outputs/" where the source keeps it; empty: it has none. Gradients of it are looked
+// for under "grads/" by the same name.
 using Rename = std::function<std::string(const std::string& ours)>;
 
 // Fills inputs and results of an import whose problem is set; cotangents that the source lacks are
