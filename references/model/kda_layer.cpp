@@ -35,9 +35,10 @@ Tensor convolve(const Layer& l, const Tensor& x, const std::string& name) {
     const std::int64_t length = l.c.starts[n + 1] - l.c.starts[n];
     if (length == 0) continue;
     const Tensor part = x.narrow(0, l.c.starts[n], length).t().unsqueeze(0);
-    const Tensor z = at::conv1d(at::constant_pad_nd(part, {W - 1, 0}), weight,
-                                l.has(name + ".bias") ? l.param(name + ".bias") : Tensor{}, 1, 0,
-                                1, x.size(1));
+    const Tensor z = at::conv1d(
+        at::constant_pad_nd(part, {W - 1, 0}), weight,
+        l.has(name + ".bias") ? l.param(name + ".bias") : Tensor{}, at::IntArrayRef{1},
+        at::IntArrayRef{0}, at::IntArrayRef{1}, x.size(1));
     parts.push_back(at::silu(z).squeeze(0).t());
   }
   return at::cat(parts);
