@@ -99,6 +99,7 @@ const Register op{OpDef{
     .outputs = outputs,
     .reference = reference,
     .base = base,
+    .contract = composite_contract,
     .import = import_case,
     .faults = {{"P-res-eps", "", "eps added to the sum of squares, not to their mean"},
                {"P-res-normed-values", "", "the keys are mixed in place of the values"},

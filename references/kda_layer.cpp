@@ -349,6 +349,7 @@ const Register op{OpDef{
     .refuses = refuses,
     .reference = reference,
     .base = base,
+    .contract = composite_contract,
     .import = import_case,
     .faults = {{"P-conv-leak", "", "the convolution reaches into the sequence before"},
                {"P-conv-reversed", "", "taps of the convolution in reverse"},

@@ -133,13 +133,6 @@ Evaluation base(const BaseRequest& r) {
   return evaluation_of(mla_outputs(r.problem), kFormulas, r);
 }
 
-Contract contract(const Case& c, const std::map<std::string, std::string>&) {
-  Contract own{.name = std::string(name(c.dtype)), .dtypes = {c.dtype}, .accumulate = Dtype::F32};
-  if (c.dtype == Dtype::F64) own.accumulate = Dtype::F64;
-  if (c.dtype == Dtype::BF16) own.roundings = {{.where = "store", .to = Dtype::BF16}};
-  return own;
-}
-
 const Register op{OpDef{
     .name = "mla",
     .what =
@@ -154,7 +147,7 @@ const Register op{OpDef{
     .refuses = mla_refuses,
     .reference = reference,
     .base = base,
-    .contract = contract,
+    .contract = composite_contract,
     .import = mla_import,
     .faults =
         {{"P-mla-scale", "", "logits scaled by N^-1/2, without the shared channels"},

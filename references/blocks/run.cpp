@@ -264,6 +264,14 @@ Evaluation evaluation_of(const std::vector<TensorSpec>& specs, const Formulas& f
   return evaluation;
 }
 
+Contract composite_contract(const Case& c, const std::map<std::string, std::string>&) {
+  Contract plain{.name = std::string(name(c.dtype)),
+                 .dtypes = {c.dtype},
+                 .accumulate = c.dtype == Dtype::F64 ? Dtype::F64 : Dtype::F32};
+  if (c.dtype == Dtype::BF16) plain.roundings = {{.where = "store", .to = Dtype::BF16}};
+  return plain;
+}
+
 Bound composite_bound(const Case&, const Contract&, const TensorSpec& spec) {
   const Format& out = format(spec.dtype);
   return {
