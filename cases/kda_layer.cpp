@@ -71,7 +71,7 @@ const Register packed{CaseSet{
     .what =
         "Packed documents, one shorter than the filter, one empty; grouped heads, V = 2 K, biases",
     .lane = Lane::Smoke,
-    .sizes = {sizes({"T", 14, {6, 0, 2, 5, 1}}, 1, 1, 2, 8, 16)},
+    .sizes = {sizes({"T", 24, {12, 0, 2, 9, 1}}, 1, 2, 4, 8, 16)},
     .dtypes = kDtypes,
     .fills = {kUsual},
     .options =

@@ -1,7 +1,8 @@
-// attn_res_read.online: the two-phase form. The bank's part (largest score, weights' sum, weighted values) is one online softmax
-// over its entries, the prefix is merged into it by the usual rescaling: what lets many reads of a block share one pass over the
-// bank. f32 throughout, one rounding at the end. Parameter gradients are summed in 16 slots of tokens, whose partial sums
-// are added in order: the same bits for any number of threads. Workspace of the backward: 16 D floats.
+// attn_res_read.online: the two-phase form. The bank's part (largest score, weights' sum, weighted
+// values) is one online softmax over its entries, the prefix is merged into it by the usual
+// rescaling: what lets many reads of a block share one pass over the bank. f32 throughout, one
+// rounding at the end. Parameter gradients are summed in 16 slots of tokens, whose partial sums are
+// added in order: the same bits for any number of threads. Workspace of the backward: 16 D floats.
 #include "kernels/unit/rows.hpp"
 
 namespace parity::unit_kernel {
@@ -38,7 +39,8 @@ float reciprocal_rms(const Reads& r, const T* x_D) {
   return 1 / std::sqrt(sum / static_cast<float>(r.D) + r.eps);
 }
 
-// One online softmax: the largest score so far, the sum of weights and the weighted values, relative to it.
+// One online softmax: the largest score so far, the sum of weights and the weighted values,
+// relative to it.
 struct Online {
   float top = -INFINITY, sum = 0;
   std::vector<float> value;
@@ -50,15 +52,16 @@ struct Online {
     // A stale maximum: what was summed is not rescaled when a larger score comes.
     const float rescale = r.fault == "A-AT06" ? 1 : old;
     sum = sum * rescale + weight;
-    for (std::size_t d = 0; d < value.size(); ++d) value[d] = value[d] * rescale + weight * widen(x_D[d]);
+    for (std::size_t d = 0; d < value.size(); ++d)
+      value[d] = value[d] * rescale + weight * widen(x_D[d]);
     top = next;
   }
 };
 
 template <class T>
 void forward_rows(const Launch& l, const Reads& r) {
-  const T *bank = l.in<T>("bank"), *prefix = l.in<T>("prefix"), *norm = l.in<T>("params/norm.weight"),
-          *proj = l.in<T>("params/proj.weight");
+  const T *bank = l.in<T>("bank"), *prefix = l.in<T>("prefix"),
+          *norm = l.in<T>("params/norm.weight"), *proj = l.in<T>("params/proj.weight");
   T *y = l.out<T>("y"), *probs = l.out<T>("tap/probs");
   for_slots(l.threads, kSlots, [&](std::int64_t slot) {
     std::vector<float> scores(static_cast<std::size_t>(r.N));
@@ -66,8 +69,9 @@ void forward_rows(const Launch& l, const Reads& r) {
       const Sources<T> x = sources(r, bank, prefix, t);
       Online online{.value = std::vector<float>(static_cast<std::size_t>(r.D))};
       for (std::int64_t n = 0; n < r.N; ++n) {
-        const float product = lane_sum(
-            r.D, [&](std::int64_t d) { return widen(x[n][d]) * (widen(norm[d]) * widen(proj[d])); });
+        const float product = lane_sum(r.D, [&](std::int64_t d) {
+          return widen(x[n][d]) * (widen(norm[d]) * widen(proj[d]));
+        });
         const float score = product * reciprocal_rms(r, x[n]);
         scores[static_cast<std::size_t>(n)] = score;
         // The shared buffer of the bank was overwritten by the prefix: its last entry is lost.
@@ -86,8 +90,9 @@ void forward_rows(const Launch& l, const Reads& r) {
 
 template <class T>
 void backward_rows(const Launch& l, const Reads& r) {
-  const T *bank = l.in<T>("bank"), *prefix = l.in<T>("prefix"), *norm = l.in<T>("params/norm.weight"),
-          *proj = l.in<T>("params/proj.weight"), *dy = l.in<T>("cotangents/y");
+  const T *bank = l.in<T>("bank"), *prefix = l.in<T>("prefix"),
+          *norm = l.in<T>("params/norm.weight"), *proj = l.in<T>("params/proj.weight"),
+          *dy = l.in<T>("cotangents/y");
   T *d_bank = l.out<T>("grads/inputs/bank"), *d_prefix = l.out<T>("grads/inputs/prefix");
   auto* part_SD = reinterpret_cast<float*>(l.workspace.data());
   const auto query = [&](std::int64_t d) { return widen(norm[d]) * widen(proj[d]); };
@@ -155,7 +160,8 @@ const Register kernel{KernelDef{
     .forward = forward,
     .backward = backward,
     .faults = {{"A-AT06", "", "a larger score comes and what was summed is not rescaled"},
-               {"P-res-bank-reused", "", "the bank's last entry was overwritten in a shared buffer"}},
+               {"P-res-bank-reused", "",
+                "the bank's last entry was overwritten in a shared buffer"}},
 }};
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The KDA layer as LibTorch's eager operations.
+#include <ATen/ATen.h>
+
 #include "harness/torch/module.hpp"
 #include "references/model/kda_layer.hpp"
-
-#include <ATen/ATen.h>
 
 namespace parity {
 namespace {

@@ -13,13 +13,20 @@ namespace {
 
 at::ScalarType scalar_type(const TensorSpec& spec) {
   switch (spec.dtype) {
-    case Dtype::F64: return at::kDouble;
-    case Dtype::F32: return at::kFloat;
-    case Dtype::BF16: return at::kBFloat16;
-    case Dtype::F16: return at::kHalf;
-    case Dtype::I64: return at::kLong;
-    case Dtype::I32: return at::kInt;
-    default: throw Failure("LibTorch modules take no tensor like '" + spec.name + "'");
+    case Dtype::F64:
+      return at::kDouble;
+    case Dtype::F32:
+      return at::kFloat;
+    case Dtype::BF16:
+      return at::kBFloat16;
+    case Dtype::F16:
+      return at::kHalf;
+    case Dtype::I64:
+      return at::kLong;
+    case Dtype::I32:
+      return at::kInt;
+    default:
+      throw Failure("LibTorch modules take no tensor like '" + spec.name + "'");
   }
 }
 

@@ -1,4 +1,5 @@
-// An eager LibTorch module as the candidate of a composite op: forward by its function, gradients by autograd.
+// An eager LibTorch module as the candidate of a composite op: forward by its function, gradients
+// by autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,20 +10,25 @@
 
 namespace parity::torch_module {
 
-// By the op's own names: inputs "x", "params/<name>", integers too; results "y", "loss", "tap/<name>".
+// By the op's own names: inputs "x", "params/<name>", integers too; results "y", "loss",
+// "tap/<name>".
 using Named = std::map<std::string, at::Tensor>;
 using Module = Named (*)(const Case&, const Named& inputs);
 
-// Runs the module on the launch's inputs as stored (any dtype, on the CPU) and copies its results into the outputs.
+// Runs the module on the launch's inputs as stored (any dtype, on the CPU) and copies its results
+// into the outputs.
 void forward(const Launch&, Module);
-// The same under autograd: the gradient of sum <result, cotangent> (plus the result "loss", where there is one) with respect to
-// every floating input; zeros where autograd has none.
+// The same under autograd: the gradient of sum <result, cotangent> (plus the result "loss", where
+// there is one) with respect to every floating input; zeros where autograd has none.
 void backward(const Launch&, Module);
 
-// A candidate of `op` for one dtype: contract f64 (fp64 throughout), f32, or bf16 that stores each layer's result.
+// A candidate of `op` for one dtype: contract f64 (fp64 throughout), f32, or bf16 that stores each
+// layer's result.
 template <Module module>
 KernelDef candidate(std::string_view op, std::string_view name, Dtype dtype) {
-  Contract contract{.name = dtype == Dtype::F64 ? "f64" : dtype == Dtype::F32 ? "f32" : "bf16",
+  Contract contract{.name = dtype == Dtype::F64   ? "f64"
+                            : dtype == Dtype::F32 ? "f32"
+                                                  : "bf16",
                     .dtypes = {dtype},
                     .accumulate = dtype == Dtype::F64 ? Dtype::F64 : Dtype::F32,
                     .fidelity = Fidelity::Partial};

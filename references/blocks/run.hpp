@@ -99,7 +99,8 @@ Expected expected_of(const std::vector<TensorSpec>&, const Formulas&, const Case
                      bool gradients);
 Evaluation evaluation_of(const std::vector<TensorSpec>&, const Formulas&, const BaseRequest&);
 
-// OpDef::contract of a composite: what a plain implementation in the case's dtype does (bf16: stores each layer's result).
+// OpDef::contract of a composite: what a plain implementation in the case's dtype does (bf16:
+// stores each layer's result).
 Contract composite_contract(const Case&, const std::map<std::string, std::string>& attributes);
 // The bound of every composite: by spread of the base's variants.
 Bound composite_bound(const Case&, const Contract&, const TensorSpec&);

@@ -35,18 +35,16 @@ Tensor convolve(const Layer& l, const Tensor& x, const std::string& name) {
     const std::int64_t length = l.c.starts[n + 1] - l.c.starts[n];
     if (length == 0) continue;
     const Tensor part = x.narrow(0, l.c.starts[n], length).t().unsqueeze(0);
-    const Tensor z = at::conv1d(
-        at::constant_pad_nd(part, {W - 1, 0}), weight,
-        l.has(name + ".bias") ? l.param(name + ".bias") : Tensor{}, at::IntArrayRef{1},
-        at::IntArrayRef{0}, at::IntArrayRef{1}, x.size(1));
+    const Tensor z =
+        at::conv1d(at::constant_pad_nd(part, {W - 1, 0}), weight,
+                   l.has(name + ".bias") ? l.param(name + ".bias") : Tensor{}, at::IntArrayRef{1},
+                   at::IntArrayRef{0}, at::IntArrayRef{1}, x.size(1));
     parts.push_back(at::silu(z).squeeze(0).t());
   }
   return at::cat(parts);
 }
 
-Tensor unit(const Tensor& x, double eps) {
-  return x * at::rsqrt(x.square().sum(-1, true) + eps);
-}
+Tensor unit(const Tensor& x, double eps) { return x * at::rsqrt(x.square().sum(-1, true) + eps); }
 
 }  // namespace
 
@@ -56,8 +54,10 @@ Tensor kda_layer(const Tensor& x, const Named& params, const KdaLayerConfig& c) 
   const auto heads = [&](const char* projection, const char* conv, std::int64_t n, std::int64_t d) {
     return wide(convolve(l, l.map(x, projection), conv)).view({R, n, d});
   };
-  const Tensor q = unit(heads("q_proj", "q_conv1d", c.H, c.K), c.l2_eps).repeat_interleave(group, 1);
-  const Tensor k = unit(heads("k_proj", "k_conv1d", c.H, c.K), c.l2_eps).repeat_interleave(group, 1);
+  const Tensor q =
+      unit(heads("q_proj", "q_conv1d", c.H, c.K), c.l2_eps).repeat_interleave(group, 1);
+  const Tensor k =
+      unit(heads("k_proj", "k_conv1d", c.H, c.K), c.l2_eps).repeat_interleave(group, 1);
   const Tensor v = heads("v_proj", "v_conv1d", c.HV, c.V);
   const Tensor raw = wide(l.either(x, "f_proj", "f_a_proj", "f_b_proj")).view({R, c.HV, c.K}) +
                      wide(l.param("dt_bias")).view({c.HV, c.K});

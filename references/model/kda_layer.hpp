@@ -1,7 +1,8 @@
-// The KDA layer in eager LibTorch, any dtype and device: parameters by state-dict name below `prefix` (kda.md §5,
-// k3.md §6.2). Differently written from references/blocks: transition by rank-one updates of all heads at once,
-// convolution by conv1d, everything differentiated by autograd. What a training run keeps wide (norms, gate, state) is
-// f32 here, or the input's dtype where that is wider.
+// The KDA layer in eager LibTorch, any dtype and device: parameters by state-dict name below
+// `prefix` (kda.md §5, k3.md §6.2). Differently written from references/blocks: transition by
+// rank-one updates of all heads at once, convolution by conv1d, everything differentiated by
+// autograd. What a training run keeps wide (norms, gate, state) is f32 here, or the input's dtype
+// where that is wider.
 #pragma once
 
 #include <ATen/core/Tensor.h>
