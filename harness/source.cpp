@@ -16,6 +16,9 @@ Subject without_candidates(const Case& problem) {
   const OpDef& op = registry().op_or_throw(problem.op);
   Subject subject{.problem = problem, .check = problem.check};
   subject.inputs = [problem, &op] { return generate(problem, op, /*threads=*/1); };
+  // An fp64 candidate is as precise as its truth, whose own error is in every difference: no ratio
+  // to the base's noise can be asked for, and the bound alone decides.
+  subject.judge_base = problem.dtype != Dtype::F64;
   return subject;
 }
 

@@ -272,7 +272,15 @@ Contract composite_contract(const Case& c, const std::map<std::string, std::stri
   return plain;
 }
 
-Bound composite_bound(const Case&, const Contract&, const TensorSpec& spec) {
+Bound composite_bound(const Case&, const Contract& contract, const TensorSpec& spec) {
+  if (contract.accumulate == Dtype::F64)
+    return {.kind = BoundKind::Estimated,
+            .c_acc = 512,
+            .growth = {.kind = Growth::Kind::WorstCase, .n = 1},
+            .accumulate = Dtype::F64,
+            .why =
+                "two fp64 evaluations: 512 u times the measured companion, for other orders of "
+                "summation"};
   const Format& out = format(spec.dtype);
   return {
       .kind = BoundKind::Estimated,
