@@ -7,6 +7,7 @@
 #include "harness/dtype.hpp"
 #include "harness/failure.hpp"
 #include "references/blocks/parts.hpp"
+#include "references/blocks/scalar.hpp"
 
 namespace parity::net {
 namespace {
@@ -63,17 +64,17 @@ T recomputed(const Run<T>& run, const Attended<T>& a, std::int64_t r, std::int64
   return 1;
 }
 
+// sum_s P dP, as a softmax's own backward has it (truth), or do . o, as fused kernels have it
+// (f32).
 template <class T>
 T delta_of(const Run<T>& run, std::span<const T> p_S, std::span<const T> dp_S,
            std::span<const T> o_D, std::span<const T> do_D) {
-  std::vector<T> terms(p_S.size());
-  for (std::size_t s = 0; s < terms.size(); ++s) terms[s] = p_S[s] * dp_S[s];
-  if (run.fault("P-at-o-rounded")) {
-    terms.resize(o_D.size());
-    for (std::size_t i = 0; i < terms.size(); ++i)
-      terms[i] = static_cast<T>(round_to(Dtype::BF16, o_D[i])) * do_D[i];
-  }
-  const T delta = run.sum(terms);
+  std::vector<T> o(o_D.begin(), o_D.end());
+  const bool rounded = run.fault("P-at-o-rounded");
+  for (T& x : o)
+    if (rounded) x = static_cast<T>(round_to(Dtype::BF16, x));
+  const bool by_output = rounded || (run.variation() % 2 == 1) != std::is_same_v<T, float>;
+  const T delta = by_output ? dot<T>(run, o, do_D) : dot(run, p_S, dp_S);
   return run.fault("A-AT02") ? delta * static_cast<T>((o_D.size() + 3) / 4) : delta;
 }
 
@@ -95,7 +96,7 @@ Attended<T> attention(Run<T>& run, const Array<T>& q, const Array<T>& k, const A
   const std::int64_t R = q.shape[0], H = q.shape[1], S = k.shape[0], G = k.shape[1];
   if (std::ssize(keys) != R || v.shape[1] != G || G == 0 || H % G != 0 || v.shape[0] != S)
     throw Failure("shapes of an attention do not fit");
-  Attended<T> out{Array<T>({R, H, v.shape[2]}), Array<T>({R, H, S}), Array<T>({R, H})};
+  Attended<T> out{Array<T>({R, H, v.shape[2]}), Array<T>({R, H, S}), Array<T>({R, H}), {}};
   for (std::int64_t h = 0; h < H; ++h) {
     Array<T> z = times_transposed(run, head_of(q, h), head_of(k, kv_head(run, h, H, G)));
     for (std::int64_t r = 0; r < R; ++r) {
@@ -107,6 +108,7 @@ Attended<T> attention(Run<T>& run, const Array<T>& q, const Array<T>& k, const A
   run.store(out.p);
   for (std::int64_t h = 0; h < H; ++h)
     add_head(out.o, h, times(run, head_of(out.p, h), head_of(v, kv_head(run, h, H, G))));
+  out.o_wide = out.o;
   run.store(out.o);
   return out;
 }
@@ -127,9 +129,9 @@ AttentionGradients<T> attention_backward(Run<T>& run, const Array<T>& q, const A
       const std::span<T> p_S = p.row(r), dz_S = dz.row(r);
       const T wrong = recomputed(run, a, r, h);
       for (T& x : p_S) x *= wrong;
-      const T shift = delta
-                          ? (*delta)[r * H + h]
-                          : delta_of<T>(run, p.row(r), dz.row(r), a.o.row(r * H + h), do_h.row(r));
+      const T shift =
+          delta ? (*delta)[r * H + h]
+                : delta_of<T>(run, p.row(r), dz.row(r), a.o_wide.row(r * H + h), do_h.row(r));
       for (std::size_t s = 0; s < dz_S.size(); ++s)
         dz_S[s] = p_S[s] * (dz_S[s] - shift) * static_cast<T>(scale);
     }

@@ -27,16 +27,19 @@ std::vector<Keys> causal_keys(const std::vector<std::int64_t>& documents, std::i
 // h G/H read key head floor(h G/H); rows without a key give 0 and lse -inf.
 template <class T>
 struct Attended {
-  Array<T> o;    // [R,H,Dv]
-  Array<T> p;    // [R,H,S]
-  Array<T> lse;  // [R,H]
+  Array<T> o;       // [R,H,Dv]
+  Array<T> p;       // [R,H,S]
+  Array<T> lse;     // [R,H]
+  Array<T> o_wide;  // o before it was stored
 };
 template <class T>
 Attended<T> attention(Run<T>&, const Array<T>& q, const Array<T>& k, const Array<T>& v,
                       double scale, const std::vector<Keys>&);
 
 // dP = do v^T, dv = P^T do, dZ = scale P (dP - delta), delta = sum_s P dP = do . o, dq = dZ k,
-// dk = dZ^T q; k and v sum over the query heads that read them. `delta` [R,H] replaces it (faults).
+// dk = dZ^T q; k and v sum over the query heads that read them. Truth takes the first form of
+// delta, an f32 base the second, which cancels only up to rounding, their odd variants the other.
+// `delta` [R,H] replaces it (faults).
 template <class T>
 struct AttentionGradients {
   Array<T> q, k, v;
