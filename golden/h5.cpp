@@ -204,6 +204,36 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces_of(hid_t dataset,
   return pieces;
 }
 
+// Adds the elements [begin, end) of a row-major array to a selection: at each level the part of a
+// first slice, whole slices, and the part of a last one.
+void select_range(hid_t space, const std::vector<hsize_t>& extents, hsize_t begin, hsize_t end) {
+  std::vector<hsize_t> origin(extents.size(), 0);
+  std::vector<hsize_t> count(extents.size(), 1);
+  for (std::size_t axis = extents.size(); axis-- > 0 && begin < end;) {
+    hsize_t slice = 1;  // elements below this axis
+    for (std::size_t d = axis + 1; d < extents.size(); ++d) slice *= extents[d];
+    const hsize_t row = slice * extents[axis];
+    const auto add = [&](hsize_t from, hsize_t to) {
+      if (from == to) return;
+      hsize_t rest = from;
+      for (std::size_t d = 0; d < extents.size(); ++d) {
+        hsize_t below = 1;
+        for (std::size_t e = d + 1; e < extents.size(); ++e) below *= extents[e];
+        origin[d] = rest / below;
+        rest %= below;
+        count[d] = d > axis ? extents[d] : d == axis ? (to - from) / slice : 1;
+      }
+      H5Sselect_hyperslab(space, H5S_SELECT_OR, origin.data(), nullptr, count.data(), nullptr);
+    };
+    if (axis == 0 || begin / row == (end - 1) / row) return add(begin, end);
+    const hsize_t up = (begin + row - 1) / row * row, down = end / row * row;
+    add(begin, up);
+    add(down, end);
+    begin = up;
+    end = down;
+  }
+}
+
 }  // namespace
 
 File::File(const fs::path& path) : path_(path) {
@@ -308,18 +338,34 @@ Tensor File::read(const std::string& path) const {
                      " bytes, its dtype " + std::string(name(header.dtype)) + " needs " +
                      std::to_string(tensor.bytes.size()));
   if (tensor.bytes.empty()) return tensor;
+  read_range(path, 0, tensor.bytes);
+  return tensor;
+}
+
+void File::read_range(const std::string& path, std::int64_t first, std::span<std::byte> out) const {
+  const DatasetInfo header = info(path);
   const Dataset dataset(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT));
   const Type type(H5Dget_type(dataset.get()));
   const H5T_class_t kind = H5Tget_class(type.get());
-  hid_t memory =
-      memory_type(header.dtype, H5Tget_size(type.get()), kind == H5T_ENUM ? H5T_INTEGER : kind);
+  const std::size_t width = H5Tget_size(type.get());
+  hid_t memory = memory_type(header.dtype, width, kind == H5T_ENUM ? H5T_INTEGER : kind);
   if (memory < 0 || kind == H5T_ENUM) memory = type.get();
-  if (H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bytes.data()) < 0)
+  const Space all(H5Dget_space(dataset.get()));
+  Space in_memory;
+  if (static_cast<std::int64_t>(out.size()) != header.bytes) {
+    std::vector<hsize_t> extents(header.shape.size());
+    H5Sget_simple_extent_dims(all.get(), extents.data(), nullptr);
+    H5Sselect_none(all.get());
+    const hsize_t begin = static_cast<hsize_t>(first) / width, count = out.size() / width;
+    select_range(all.get(), extents, begin, begin + count);
+    in_memory = Space(H5Screate_simple(1, &count, nullptr));
+  }
+  if (H5Dread(dataset.get(), memory, in_memory ? in_memory.get() : H5S_ALL, all.get(), H5P_DEFAULT,
+              out.data()) < 0)
     throw UsageError(
         where(path) + ": cannot be read" +
         (header.pieces.empty() ? "" : " at byte " + std::to_string(header.pieces.front().first)) +
         " (truncated, or its checksum disagrees)");
-  return tensor;
 }
 
 std::string library_version() {

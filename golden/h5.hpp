@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <hdf5.h>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +78,8 @@ class File {
   // Dims are named d0, d1, ...; the op's import renames them. Packed formats keep their logical
   // extent.
   Tensor read(const std::string& path) const;
+  // Bytes [first, first + out.size()) of the same, whole stored elements.
+  void read_range(const std::string& path, std::int64_t first, std::span<std::byte> out) const;
   std::string where(const std::string& object) const;  // "file.h5: /case/inputs/q"
 
  private:

@@ -29,6 +29,8 @@ struct Arguments {
   std::string start = {};   // id
   std::optional<std::uint64_t> seed = {};
   std::vector<std::string> recordings = {};
+  std::string exec = {};      // run: the command that is the candidate
+  std::string contract = {};  // run --exec: by which it is judged; empty: the op's own
 
   // how they run
   int jobs = 0;
@@ -50,15 +52,20 @@ struct Arguments {
   std::int64_t dump_limit = 64LL << 20;  // bytes of all dumps of a run
 
   // single verbs
-  bool support = false;        // list
-  bool coverage = false;       // list
-  std::int64_t clean = -1;     // mutate: clean variants at least; -1: the lane's
-  std::string write = {};      // registry: the file
-  bool write_ledger = false;   // check
-  std::string explained = {};  // check: why bounds were loosened
-  std::string file = {};       // golden freeze: the file
-  bool contiguous = false;     // golden freeze
-  bool digests = false;        // golden verify
+  bool support = false;                   // list
+  bool coverage = false;                  // list
+  std::int64_t clean = -1;                // mutate: clean variants at least; -1: the lane's
+  std::string write = {};                 // registry: the file
+  bool write_ledger = false;              // check
+  std::string explained = {};             // check: why bounds were loosened
+  std::string file = {};                  // golden freeze: the file
+  bool contiguous = false;                // golden freeze
+  bool digests = false;                   // golden verify
+  std::string truth = {};                 // diff: a third file
+  std::vector<std::string> renames = {};  // diff: PATTERN=REPLACEMENT
+  std::optional<double> bound = {};       // diff
+  std::string checkpoint = {};            // show
+  std::string model = {};                 // show --checkpoint: "k3", "debug"
 };
 
 // The device that --device names is not there: exit 3.
@@ -71,7 +78,10 @@ class DeviceAbsent : public std::runtime_error {
 // Failure).
 int list(const Arguments&);
 int show(const Arguments&);
+int show_checkpoint(const Arguments&);
+int diff(const Arguments&);
 int run(const Arguments&);
+int run_command(const Arguments&);  // --exec
 int mutate(const Arguments&);
 int bench(const Arguments&);
 int report(const Arguments&);

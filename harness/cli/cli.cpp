@@ -7,6 +7,7 @@
 
 #include "harness/build_info.hpp"
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/help.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/cli/values.hpp"
 #include "harness/failure.hpp"
@@ -15,35 +16,16 @@
 namespace parity::cli {
 namespace {
 
-constexpr const char* kAbout =
-    R"(parity - does this kernel compute what it should, and would we have noticed if it did not?
-
-Every candidate is judged against an fp64 truth of the same stored inputs, forward and backward, by bounds that say
-where they come from. A run leaves a folder: records, JUnit, Markdown and one HTML page.)";
-
-constexpr const char* kMore = R"(
-Exit codes
-  0 pass   1 a kernel is wrong   2 wrong usage or a broken harness   3 crash, timeout, no device
-  4 not proven (nothing ran, a case proves nothing, a mutant survived)   5 golden missing or tampered with
-
-Ids   op/sizes/dtype/fill[/options]/sSEED[@kernel[options]]   printed with every verdict and accepted everywhere;
-      in a glob, * crosses '/'
-
-Start here
-  parity list                          what there is to judge
-  parity run 'kda/*/bf16/*'            judge every bf16 case of one op, on all of its kernels
-  parity show '<id>'                   inputs, contract and bound of one case, term by term
-  parity <verb> --help)";
-
 struct Cli {
   Arguments& args;
   CLI::App app{kAbout, "parity"};
   std::vector<std::pair<CLI::App*, std::function<int(const Arguments&)>>> verbs = {};
 
-  CLI::App* verb(CLI::App& parent, const char* word, const char* what, const char* examples,
-                 int (*call)(const Arguments&)) {
-    CLI::App* sub = parent.add_subcommand(word, what);
-    sub->footer(std::string("\nExamples\n") + examples);
+  // `path` is the verb with the one above it: "golden info".
+  CLI::App* verb(CLI::App& parent, const std::string& path, int (*call)(const Arguments&)) {
+    const Help help = help_of(path);
+    CLI::App* sub = parent.add_subcommand(path.substr(path.rfind(' ') + 1), help.what);
+    sub->footer(std::string("\nExamples\n") + help.examples);
     sub->allow_extras();  // unknown flags are refused below, with the nearest spelling
     if (call) verbs.emplace_back(sub, call);
     return sub;
@@ -148,39 +130,28 @@ struct Cli {
     app.set_version_flag("--version",
                          fmt::format("parity {} ({})", build_info().version, build_info().commit));
 
-    CLI::App* sub = verb(
-        app, "list", "Ops, kernels, cases and goldens",
-        "  parity list                    an overview\n"
-        "  parity list --support          which kernel takes which case here, and why not\n"
-        "  parity list --coverage         op x dtype x direction x kernel; ops without mutants\n"
-        "  parity list 'kda/*' --lane full  ids, one a line",
-        list);
+    CLI::App* sub = verb(app, "list", list);
     selection(sub);
     sub->add_flag("--support", args.support, "Which kernel takes which case on this machine");
     sub->add_flag("--coverage", args.coverage, "What is covered, and what is not");
     output(sub);
 
-    sub = verb(app, "show", "One case: inputs, contract, bound term by term, waiver, golden",
-               "  parity show 'kda/T64,H2,K64,V64/f32/uniform/s0@kda.chunked_f32'", show);
+    sub = verb(app, "show", show);
     sub->add_option("id", args.names, "Id of a case, with or without a kernel")
         ->type_name("ID")
         ->required();
     output(sub);
 
-    sub =
-        verb(app, "run", "Judge kernels: forward, backward, bit equality, exact probes, recordings",
-             "  parity run                                 the smoke lane\n"
-             "  parity run 'kda/*/bf16/*' --kernel '*chunked*' --direction backward\n"
-             "  parity run '<id>' -v                       one case again, everything shown\n"
-             "  parity run --lane full --shard 1/4 --out part1\n"
-             "  parity run --lane full --resume            after a crash or Ctrl-C: finish what is "
-             "left\n"
-             "  parity run --repeat 5 --bitwise 'kda/*'    are results bit for bit what the "
-             "contract claims?\n"
-             "  parity run --recording kernels_h200.h5     judge tensors that a kernel returned "
-             "elsewhere",
-             run);
+    sub = verb(app, "run", run);
     cases(sub);
+    sub->add_option("--exec", args.exec,
+                    "Judge this command instead of kernels: it reads its inputs from {in} and "
+                    "writes its results to {out} (.safetensors; {in.npz}, {out.h5} for others)")
+        ->type_name("COMMAND");
+    sub->add_option("--contract", args.contract,
+                    "What the command of --exec promises: f32, f64, or a contract of the op's "
+                    "kernels; default: the op's own for the data type")
+        ->type_name("NAME");
     sub->add_option("--recording", args.recordings,
                     "Judge the candidates stored in this file instead of launching kernels")
         ->type_name("FILE")
@@ -190,12 +161,30 @@ struct Cli {
     folder(sub);
     output(sub);
 
-    sub =
-        verb(app, "mutate",
-             "Proof that the gate can fail: known faults switched on one by one, and false alarms",
-             "  parity mutate --lane smoke\n  parity mutate --only 'kda*' -v      how each fault "
-             "was caught",
-             mutate);
+    sub = verb(app, "diff", diff);
+    sub->add_option("files", args.names,
+                    "A and B: .safetensors (or the *.safetensors.index.json of shards), .npz, "
+                    ".npy, .h5, or folders of them")
+        ->type_name("FILE")
+        ->required()
+        ->expected(2);
+    sub->add_option("--truth", args.truth,
+                    "A third file: errors of A and B against it; B passes where it is no further "
+                    "from it than twice as far as A, or as the rounding to its format")
+        ->type_name("FILE");
+    sub->add_option("--bound", args.bound,
+                    "Accept |B - A| up to this, in units of the RMS of A (with --truth: A and B "
+                    "each against it)")
+        ->type_name("X")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--rename", args.renames,
+                    "Names that match the whole pattern are called otherwise, on every side; '*' "
+                    "stands for anything, as '_orig_mod.*=*'")
+        ->type_name("PATTERN=REPLACEMENT")
+        ->allow_extra_args(false);
+    output(sub);
+
+    sub = verb(app, "mutate", mutate);
     sub->add_option("--lane", args.lane, "Cases that the mutants meet: smoke, full, long")
         ->type_name("LANE");
     sub->add_option("--only", args.only, "Keep mutants or ids that match this glob")
@@ -207,20 +196,14 @@ struct Cli {
     execution(sub);
     output(sub);
 
-    sub = verb(app, "gate",
-               "All that CI needs in one folder and one page: goldens, recordings, lanes, mutants",
-               "  parity gate --lane full --out results --force", gate);
+    sub = verb(app, "gate", gate);
     sub->add_option("--lane", args.lane, "smoke, full (contains smoke) or long")->type_name("LANE");
     execution(sub);
     dumps(sub);
     folder(sub);
     output(sub);
 
-    sub = verb(app, "bench",
-               "Speed of kernels, of the comparator and of rival rules, beside a limit measured in "
-               "the same run",
-               "  parity bench --only 'compare/*' --repeats 5\n  parity bench --json > bench.json",
-               bench);
+    sub = verb(app, "bench", bench);
     sub->add_option("--only", args.only, "Keep benchmarks that match this glob")
         ->type_name("GLOB")
         ->allow_extra_args(false);
@@ -230,55 +213,37 @@ struct Cli {
         ->capture_default_str();
     output(sub);
 
-    sub = verb(app, "report", "Writes the pages of a finished or interrupted run again",
-               "  parity report parity-out", report);
+    sub = verb(app, "report", report);
     sub->add_option("run", args.names, "Folder of a run")->type_name("DIR")->required();
     sub->add_option("--out", args.out, "Where the pages go; default: into the run's folder")
         ->type_name("DIR");
     output(sub);
 
-    sub = verb(app, "check",
-               "Lint of what is registered: ops without reference, case or mutant, bounds without "
-               "a reason or wider than the ledger (cases/BOUNDS.tsv) has them, expired waivers, "
-               "colliding names",
-               "  parity check\n"
-               "  parity check --write-ledger        bounds that are new or tighter\n"
-               "  parity check --write-ledger --explained 'P is kept in bf16 now'",
-               check);
+    sub = verb(app, "check", check);
     sub->add_flag("--write-ledger", args.write_ledger, "Bring the ledger of bounds up to date");
     sub->add_option("--explained", args.explained,
                     "Why bounds were loosened; goes into their lines of the ledger")
         ->type_name("WHY");
     output(sub);
 
-    sub = verb(app, "registry", "", "", write_registry);
+    sub = verb(app, "registry", write_registry);
     sub->group("");  // hidden: a step of the build
     sub->add_option("--write", args.write, "")->required();
 
-    CLI::App* golden = verb(
-        app, "golden", "Write, check, compare and describe golden files",
-        "  parity golden verify golden/independent/kda.h5\n  parity golden info FILE.h5", nullptr);
+    CLI::App* golden = verb(app, "golden", nullptr);
     golden->require_subcommand(1);
     golden_verbs(*golden);
   }
 
   void golden_verbs(CLI::App& golden) {
-    CLI::App* sub = verb(
-        golden, "freeze", "Freeze inputs, fp64 truth, scale and noise floor of cases into a file",
-        "  parity golden freeze --file golden/data/kda.h5 'kda/*/f32/uniform/s0'", golden_freeze);
+    CLI::App* sub = verb(golden, "golden freeze", golden_freeze);
     selection(sub);
     sub->add_option("--file", args.file, "The golden file to write")->type_name("FILE")->required();
     sub->add_flag("--contiguous", args.contiguous,
                   "No chunks, no compression: larger, and as fast to read as the disk");
     sub->add_flag("--force", args.force, "Replace an existing file");
 
-    sub = verb(golden, "verify",
-               "Judge the reference (and with --kernel a kernel) against stored truth; both "
-               "families of files",
-               "  parity golden verify golden/independent/*.h5\n"
-               "  parity golden verify golden/independent/kda.h5 --kernel kda.chunked_f32\n"
-               "  parity golden verify --digests large.h5",
-               golden_verify);
+    sub = verb(golden, "golden verify", golden_verify);
     sub->add_option("files", args.names, "Golden files, from anywhere")
         ->type_name("FILE")
         ->required();
@@ -295,20 +260,15 @@ struct Cli {
     execution(sub);
     output(sub);
 
-    sub = verb(
-        golden, "diff",
-        "Two golden files, case by case, in noise units: toolchain noise or a change of meaning?",
-        "  parity golden diff old.h5 new.h5", golden_diff);
+    sub = verb(golden, "golden diff", golden_diff);
     sub->add_option("files", args.names, "The older and the newer file")
         ->type_name("FILE")
         ->required()
         ->expected(2);
     output(sub);
 
-    verb(golden, "manifest", "Bring golden/MANIFEST.json up to date with the files below golden/",
-         "  parity golden manifest", golden_manifest);
-    sub = verb(golden, "info", "Cases, ops, source and digest of golden files",
-               "  parity golden info golden/independent/*.h5", golden_info);
+    verb(golden, "golden manifest", golden_manifest);
+    sub = verb(golden, "golden info", golden_info);
     sub->add_option("files", args.names, "Golden files")->type_name("FILE")->required();
     output(sub);
   }

@@ -1,5 +1,5 @@
 // parity run: the cases that the arguments name, or the recordings of --recording, judged and
-// recorded.
+// recorded. Commands of --exec: exec.cpp.
 #include "golden/golden.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/session.hpp"
@@ -24,6 +24,8 @@ int run_recordings(const Arguments& args, Lane lane) {
 
 int run(const Arguments& args) {
   const Lane lane = lane_of(args, Lane::Smoke);
+  if (!args.exec.empty()) return run_command(args);
+  if (!args.contract.empty()) throw UsageError("--contract: says how --exec is judged");
   if (!args.recordings.empty()) return run_recordings(args, lane);
   const std::vector<Subject> subjects = select(args, lane);
   Session session(args, lane);

@@ -214,6 +214,33 @@ std::vector<Subject> select(const Arguments& args, Lane lane) {
   return narrow(std::move(subjects), filters);
 }
 
+std::vector<Case> select_cases(const Arguments& args, Lane lane) {
+  std::vector<std::string> patterns = patterns_of(args);
+  if (patterns.empty()) patterns = {"*"};
+  const std::uint64_t shift = seed_shift_of(args, lane);
+  std::vector<Case> declared, cases;
+  std::set<std::string> ids;
+  const auto add = [&](const Case& problem) {
+    if (ids.insert(problem.id()).second) cases.push_back(problem);
+  };
+  for (const std::string& pattern : patterns) {
+    if (!is_glob(pattern)) {
+      add(resolve(registry(), parse_id(pattern)));
+      continue;
+    }
+    if (declared.empty()) {
+      declared = expand(registry(), lane, shift);
+      if (lane != Lane::Sweep)
+        for (Case& problem : declared) problem.seed += shift;
+    }
+    bool hit = false;
+    for (const Case& problem : declared)
+      if (glob_match(pattern, problem.id())) add(problem), hit = true;
+    if (!hit) nothing_matches("", pattern);
+  }
+  return cases;
+}
+
 std::vector<Subject> narrow(std::vector<Subject> subjects, const Arguments& args) {
   const std::vector<std::string> patterns = patterns_of(args);
   for (const auto& [flag, globs] : {std::pair("", &patterns), std::pair("--only: ", &args.only)}) {

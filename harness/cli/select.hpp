@@ -24,6 +24,9 @@ std::vector<std::string> patterns_of(const Arguments&);
 // The subjects that the arguments name, in order, with --check, --kernel, --device, --start and
 // --shard applied. UsageError for a pattern that matches nothing.
 std::vector<Subject> select(const Arguments&, Lane lane);
+// The cases alone, whatever kernels there are: for a candidate from elsewhere. An id may end in the
+// name of any kernel.
+std::vector<Case> select_cases(const Arguments&, Lane lane);
 // The same filters on subjects that come from files.
 std::vector<Subject> narrow(std::vector<Subject>, const Arguments&);
 
