@@ -51,6 +51,20 @@ void low(const RowDraw& d, std::span<double> out) {
   if (d.spec.name == "params/gate.weight") out[0] = -0.78125;
 }
 
+// Experts in pairs whose gates differ in their last bits; every other pair is told apart by its
+// bias. Where a choice parts one of the rest, either of the two is right.
+void near_ties(const RowDraw& d, std::span<double> out) {
+  normal(d, out);
+  const auto width = static_cast<std::int64_t>(out.size());
+  if (d.spec.name == "params/gate.weight") {
+    d.rng.fill_normal(static_cast<std::uint64_t>(d.row / 2 * 2 * width), out);
+    for (double& w : out) w *= 1.5 / std::sqrt(static_cast<double>(width));
+    out[0] *= d.row % 2 == 0 ? 1 : 1 + 0x1p-22;
+  }
+  if (d.spec.name == "params/gate.e_score_correction_bias")
+    for (std::size_t e = 1; e < out.size(); e += 2) out[e] = out[e - 1] + (e % 4 == 1 ? 0.25 : 0);
+}
+
 Sizes tokens(std::int64_t T, std::int64_t D, std::int64_t E, std::int64_t K) {
   return {{"T", T, {}}, {"D", D, {}}, {"E", E, {}}, {"K", K, {}}};
 }
@@ -61,7 +75,9 @@ const Fill kStarving{"starving", "the bias chooses and does not weigh", starving
 const Fill kLow{"low", "renormalisation at its epsilon", low};
 
 // Renormalised, a single choice weighs one whatever its score.
-std::string_view exempt(const Case& c, std::string_view tensor, std::string_view) {
+std::string_view exempt(const Case& c, std::string_view tensor, std::string_view trivial) {
+  if (c.options.flag("replay") && tensor == "ids") return "the choice is given";
+  if (tensor == "aux_loss" && trivial == "mean") return "a scalar is its own mean";
   const bool one = c.sizes["K"] == 1 && c.options.integer("renorm", 1) != 0;
   if (one && tensor != "ids" && tensor != "tokens_per_expert" && tensor != "margin")
     return "one renormalised choice: weight 1 and no gradient";
@@ -105,7 +121,7 @@ const Register order{
             .fills = {kNormal, kLow},
             .options = {{{"score", "softmax"}, {"renorm_eps", "0"}, {"bias", "0"}},
                         {{"score", "topk_softmax"}, {"bias", "0"}},
-                        {{"score", "softmax"}, {"renorm", "0"}, {"bias", "0"}, {"taps", "1"}},
+                        {{"score", "softmax"}, {"renorm", "0"}, {"bias", "0"}},
                         {{"score", "topk_softmax"}, {"bias", "0"}, {"linear_bias", "1"}}},
             .exempt = exempt,
             .zero_share = 0.6,
@@ -148,6 +164,17 @@ const Register low_scores{CaseSet{.op = "router",
                                   .exempt = exempt,
                                   .zero_share = 0.6,
                                   .zero_share_why = kSparse}};
+
+const Register ties{
+    CaseSet{.op = "router",
+            .what = "Choices within the noise of the gate",
+            .lane = Lane::Full,
+            .sizes = {tokens(48, 32, 16, 3)},
+            .dtypes = {Dtype::F32},
+            .fills = {{"near_ties", "a choice that the gate's own noise decides", near_ties}},
+            .exempt = exempt,
+            .zero_share = 0.6,
+            .zero_share_why = kSparse}};
 
 const Register wide{CaseSet{
     .op = "router",

@@ -310,5 +310,24 @@ TEST(Compare, RecordIsFilled) {
   EXPECT_NEAR(r.cosine, 1, 1e-4);
 }
 
+TEST(Compare, WhatTheDefinitionLeavesOpenMayBeAnyNumber) {
+  test::Drawn d = test::draw({});
+  d.expected.ignore.assign(d.expected.value.size(), 0);
+  for (std::size_t i = 64; i < 128; ++i) d.expected.ignore[i] = 1, d.observed[i] += 3;
+  const TensorRecord r = d.judged();
+  EXPECT_EQ(r.status, "pass") << r.view;
+  EXPECT_EQ(r.open, 64);
+  d.observed[128] += 3;
+  EXPECT_EQ(d.judged().status, "fail");
+}
+
+TEST(Compare, WhatIsLeftOpenMustStillBeANumber) {
+  test::Drawn d = test::draw({});
+  d.expected.ignore.assign(d.expected.value.size(), 0);
+  d.expected.ignore[5] = 1;
+  d.observed[5] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(d.judged().status, "fail");
+}
+
 }  // namespace
 }  // namespace parity::test

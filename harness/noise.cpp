@@ -296,7 +296,8 @@ Noise measure_noise(const Base& base, const ExpectedTensor& expected) {
     if (!values || values->value.size() != n) continue;
     for (std::size_t i = 0; i < n; ++i) {
       const double e = values->value[i] - expected.value[i];
-      const bool counts = std::isfinite(expected.value[i]);
+      const bool open = i < expected.ignore.size() && expected.ignore[i] != 0;
+      const bool counts = std::isfinite(expected.value[i]) && !open;
       if (counts && !std::isfinite(e)) noise.finite = false;
       error[i] = counts && std::isfinite(e) ? e : 0;
       mean_square[i] += error[i] * error[i];

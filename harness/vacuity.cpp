@@ -155,6 +155,8 @@ std::vector<std::string> vacuity(const Subject& subject, const OpDef* op, const 
 
   for (const ExpectedTensor& t : expected.tensors) {
     if (elements(t.spec.dims) == 0) continue;
+    if (!t.ignore.empty() && std::ranges::count(t.ignore, std::uint8_t{0}) == 0)
+      continue;  // all left open: any answer would pass, and proves nothing
     const Bound bound = subject.bound ? subject.bound(contract, t.spec)
                                       : registry().bound_of(problem, contract, t.spec);
     std::vector<Trivial> list = trivials(t, inputs, other);

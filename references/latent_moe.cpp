@@ -14,7 +14,7 @@
 // A choice within the gate's noise leaves its token open.
 #include <algorithm>
 
-#include "references/blocks/moe.hpp"
+#include "references/blocks/moe_specs.hpp"
 #include "references/blocks/open.hpp"
 #include "references/moe_import.hpp"
 
@@ -29,9 +29,7 @@ Moe layer_of(const Case& c) {
             .norm = latent && o.integer("norm", 1) != 0,
             .shared = c.sizes.get("S", 0) > 0,
             .norm_eps = o.real("norm_eps", 1e-5)};
-  if (o.get("act", latent ? "situ" : "silu") == "situ")
-    layer.experts.unit = {.beta = o.real("situ_beta", 4),
-                          .linear_beta = o.real("situ_linear_beta", 25)};
+  layer.experts.unit = unit_of(c, latent ? "situ" : "silu");
   return layer;
 }
 
@@ -43,7 +41,7 @@ std::string refuses(const Case& c) {
 
 std::vector<TensorSpec> inputs(const Case& c) {
   const Moe layer = layer_of(c);
-  const std::int64_t T = c.sizes["T"], D = c.sizes["D"], E = c.sizes["E"], F = c.sizes["F"];
+  const std::int64_t T = c.sizes["T"], D = c.sizes["D"], E = c.sizes["E"];
   const std::int64_t W = layer.latent ? c.sizes["L"] : D, S = c.sizes.get("S", 0);
   const char* width = layer.latent ? "L" : "D";
   std::vector<TensorSpec> specs = {{.name = "x", .dtype = c.dtype, .dims = {{"T", T}, {"D", D}}}};
@@ -56,12 +54,7 @@ std::vector<TensorSpec> inputs(const Case& c) {
     specs.push_back({.name = "params/gate.e_score_correction_bias",
                      .dtype = wide_of(c.dtype),
                      .dims = {{"E", E}}});
-  for (std::int64_t e = 0; e < E; ++e) {
-    const std::string expert = "experts." + std::to_string(e);
-    weight(expert + ".w1", {{"F", F}, {width, W}});
-    weight(expert + ".w3", {{"F", F}, {width, W}});
-    weight(expert + ".w2", {{width, W}, {"F", F}});
-  }
+  add_experts(specs, c, {width, W});
   if (layer.latent) {
     weight("routed_expert_down_proj", {{"L", W}, {"D", D}});
     if (layer.norm) weight("routed_expert_norm", {{"L", W}});
@@ -116,13 +109,8 @@ std::vector<TensorSpec> outputs(const Case& c) {
   }
   for (const TensorSpec& in : inputs(c)) {
     if (in.role != Role::Input) continue;
-    const bool parameter = in.name.starts_with("params/");
     if (in.name.ends_with("e_score_correction_bias") && !c.options.flag("taps")) continue;
-    specs.push_back({.name = parameter ? "grads/" + in.name : "grads/inputs/" + in.name,
-                     .role = Role::Gradient,
-                     .dtype = in.dtype,
-                     .dims = in.dims,
-                     .parameter = parameter ? in.name.substr(7) : ""});
+    specs.push_back(gradient_of(in));
   }
   return specs;
 }
@@ -209,12 +197,10 @@ std::vector<FaultDef> faults(bool latent) {
       {"P-moe-no-router-gradient", "", "the routing weights are detached"},
       {"P-moe-dx-router", "", "gradient of x without the router's part"},
       {"P-router-no-bias", "", "the correction bias is ignored"},
-      {"P-router-bias-bf16", "", "the correction bias is kept in bf16"},
       {"P-router-gate-bf16", "", "logits are rounded to bf16"},
       {"P-router-no-renorm", "", "weights are not renormalised"},
       {"P-router-no-scale", "", "the routed scale is left out"},
       {"P-router-next", "", "the best expert is skipped: choices 2 to k + 1"},
-      {"P-router-groups-zero", "", "groups that go are filled with 0, not -inf"},
       {.id = "A-MR02",
        .what = "rows after the last group are never written",
        .unsupported = "the reference has no padded rows; moe_experts.grouped has"},
