@@ -30,7 +30,7 @@ BEGIN {
   third(n++, "^(openssl/|xxhash)", "^golden/digest\\.cpp$", "OpenSSL and xxHash are for golden/digest.cpp")
   third(n++, "^zlib", "^reports/pack\\.cpp$|^reports/sample_test\\.cpp$|^golden/io/zip\\.cpp$|^golden/io/[a-z_]*_test\\.cpp$", "zlib is for reports/pack.cpp and golden/io/zip.cpp")
   third(n++, "^CLI/", "^harness/cli/cli\\.cpp$", "CLI11 is for harness/cli/cli.cpp")
-  third(n++, "^(ATen|c10|torch|caffe2)/", "^harness/torch/.*\\.cpp$|^references/model/|^kernels/(.*/)?torch_[^/]*\\.cpp$|_torch_(test|bench)\\.cpp$", "LibTorch is for the files of libparity_torch.so and its tests")
+  third(n++, "^(ATen|c10|torch|caffe2)/", "^harness/torch/(.*\\.cpp|module\\.hpp)$|^references/model/|^kernels/(.*/)?torch_[^/]*\\.cpp$|_torch_(test|bench)\\.cpp$", "LibTorch is for the files of libparity_torch.so and its tests")
   third(n++, "^(cuda|cub/|thrust/|cooperative_groups|nvrtc|cublas|nccl|cutlass/|cute/|mma\\.h|driver_types)", "\\.cuh?$|^harness/cuda/|_test\\.cpp$", "CUDA is for .cu, .cuh and harness/cuda")
   third(n++, "^mpi\\.h$", "^harness/dist/mpi[a-z_]*\\.cpp$", "MPI is for harness/dist/mpi*.cpp")
   third(n++, "^(gtest|gmock)/", "_test\\.[ch]pp$", "GoogleTest is for *_test.cpp")
@@ -68,7 +68,7 @@ function check_project(path,    room, target) {
   if (!exists(path)) { complain("\"" path "\" does not exist"); return }
   if (file ~ /_(test|bench)\.[ch]pp$/) return # tests and benchmarks see everything
   if (file ~ /^kernels\/.*\.cuh?$/ && target == "harness" && path != "harness/kernel.hpp") { complain("a CUDA kernel includes harness/kernel.hpp only, not \"" path "\""); return }
-  if (room == "kernels" && target == "harness/torch" && file ~ /\/torch_[^\/]*$/) return
+  if (room == "kernels" && (target == "harness/torch" || target == "references/model") && file ~ /\/torch_[^\/]*$/) return
   if (target == room || has(edges[room], target) || has(nouns[room], path)) return
   complain(room " must not include " target " (\"" path "\")")
 }

@@ -55,10 +55,10 @@ std::int64_t patches(const std::vector<Grid>& grids) {
   return sum;
 }
 
-std::int64_t most_patches(const std::vector<Grid>& grids) {
-  std::int64_t most = 0;
-  for (const Grid& g : grids) most = std::max(most, g.patches());
-  return most;
+std::vector<std::int64_t> patches_by_item(const std::vector<Grid>& grids) {
+  std::vector<std::int64_t> counts;
+  for (const Grid& g : grids) counts.push_back(g.patches());
+  return counts;
 }
 
 std::vector<Place> places(const std::vector<Grid>& grids) {
@@ -69,6 +69,37 @@ std::vector<Place> places(const std::vector<Grid>& grids) {
       all.push_back({static_cast<std::int64_t>(item), p / (h * w), p / w % h, p % w});
     }
   return all;
+}
+
+template <class T>
+Array<T> pad_items(const Array<T>& flat, const std::vector<std::int64_t>& counts, T padding) {
+  const std::int64_t most = counts.empty() ? 0 : *std::ranges::max_element(counts);
+  const std::int64_t width = flat.shape[0] == 0 ? flat.width() : flat.count() / flat.shape[0];
+  Array<T> y({static_cast<std::int64_t>(counts.size()), most, width});
+  std::ranges::fill(y.data, padding);
+  auto from = flat.data.begin();
+  auto item = y.data.begin();
+  for (const std::int64_t n : counts) {
+    std::copy_n(from, n * width, item);
+    from += n * width;
+    item += most * width;
+  }
+  return y;
+}
+
+template <class T>
+Array<T> unpad_items(const Array<T>& padded, const std::vector<std::int64_t>& counts) {
+  const std::int64_t most = padded.shape[1], width = padded.width();
+  std::int64_t rows = 0;
+  for (const std::int64_t n : counts) rows += n;
+  Array<T> y({rows, width});
+  auto to = y.data.begin();
+  auto item = padded.data.begin();
+  for (const std::int64_t n : counts) {
+    to = std::copy_n(item, n * width, to);
+    item += most * width;
+  }
+  return y;
 }
 
 template <class T>
@@ -201,6 +232,8 @@ void rotate(Run<T>& run, Array<T>& x, const Array<T>& cos_sin, const Rope& rope,
 }
 
 #define PARITY_INSTANTIATE(T)                                                                     \
+  template Array<T> pad_items(const Array<T>&, const std::vector<std::int64_t>&, T);              \
+  template Array<T> unpad_items(const Array<T>&, const std::vector<std::int64_t>&);               \
   template Taps<T> table_taps(Interpolation, std::int64_t, std::int64_t, std::int64_t, bool);     \
   template Array<T> positions(Run<T>&, const Array<T>&, const std::vector<Grid>&, Interpolation); \
   template Array<T> positions_backward(Run<T>&, const Array<T>&, const Array<T>&,                 \

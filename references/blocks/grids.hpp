@@ -18,13 +18,20 @@ struct Grid {
 std::vector<Grid> parse_grids(std::string_view text);  // "1x4x2+3x4x2"; UsageError naming the part
 std::string print_grids(const std::vector<Grid>&);
 std::int64_t patches(const std::vector<Grid>&);
-std::int64_t most_patches(const std::vector<Grid>&);
+std::vector<std::int64_t> patches_by_item(const std::vector<Grid>&);
 
 // A patch of an item.
 struct Place {
   std::int64_t item = 0, t = 0, row = 0, col = 0;
 };
 std::vector<Place> places(const std::vector<Grid>&);
+
+// Rows of items one after another, and the layout in which every item has as many rows as the
+// longest, [items, most, width]: what is past an item's own count is not read, and is `padding`.
+template <class T>
+Array<T> pad_items(const Array<T>& flat, const std::vector<std::int64_t>& counts, T padding);
+template <class T>
+Array<T> unpad_items(const Array<T>& padded, const std::vector<std::int64_t>& counts);
 
 // How a table of positions [M,N,D] is read at the grid's rows and columns: the source coordinate
 // of d of n is (d + 1/2) M / n - 1/2 (align_corners False). Bilinear clamps it at 0 and the upper

@@ -23,9 +23,18 @@ TEST(Grids, AreReadAndPrinted) {
   const std::vector<Grid> grids = parse_grids("1x4x2+3x2x6");
   EXPECT_EQ(print_grids(grids), "1x4x2+3x2x6");
   EXPECT_EQ(patches(grids), 44);
-  EXPECT_EQ(most_patches(grids), 36);
+  EXPECT_EQ(patches_by_item(grids), (std::vector<std::int64_t>{8, 36}));
   for (const char* wrong : {"", "1x2", "1x2x", "0x2x2", "1x2x2+", "1x2x2x2", "-1x2x2", "axbxc"})
     EXPECT_THROW(parse_grids(wrong), UsageError) << wrong;
+}
+
+TEST(Grids, ItemsArePaddedAndBack) {
+  Array<double> flat({3, 2});
+  for (std::int64_t i = 0; i < 6; ++i) flat[i] = static_cast<double>(i + 1);
+  const Array<double> padded = pad_items(flat, {1, 2}, -1.0);
+  EXPECT_EQ(padded.shape, (std::vector<std::int64_t>{2, 2, 2}));
+  EXPECT_EQ(padded.data, (std::vector<double>{1, 2, -1, -1, 3, 4, 5, 6}));
+  EXPECT_EQ(unpad_items(padded, {1, 2}).data, flat.data);
 }
 
 TEST(Grids, PlacesGoFrameRowColumn) {

@@ -37,7 +37,7 @@ std::vector<TensorSpec> tables(const Case& c, const ScatterProblem& p) {
       specs.push_back({.name = fmt::format("feature{}", i),
                        .dtype = c.dtype,
                        .dims = {{"N", p.counts[i]}, {"D", p.D}}});
-  } else {
+  } else if (!p.counts.empty()) {
     specs.push_back({.name = "features",
                      .dtype = c.dtype,
                      .dims = {{"N", static_cast<std::int64_t>(p.counts.size())},
@@ -117,7 +117,7 @@ std::vector<TensorSpec> scatter_inputs(const Case& c) {
   if (p.merge) {
     specs.push_back(integers("attention_mask", by_token));
     specs.push_back(integers("labels", by_token));
-  } else {
+  } else if (!p.counts.empty()) {
     specs.push_back(integers("counts", {{"N", static_cast<std::int64_t>(p.counts.size())}}));
   }
   for (TensorSpec& spec : tables(c, p)) specs.push_back(std::move(spec));
@@ -143,11 +143,10 @@ std::vector<TensorSpec> scatter_outputs(const Case& c) {
     integers("positions", {{"N", static_cast<std::int64_t>(p.counts.size())}, {"A", 4}});
   }
   for (const TensorSpec& table : tables(c, p))
-    if (elements(table.dims) > 0)
-      specs.push_back({.name = "grads/inputs/" + table.name,
-                       .role = Role::Gradient,
-                       .dtype = c.dtype,
-                       .dims = table.dims});
+    specs.push_back({.name = "grads/inputs/" + table.name,
+                     .role = Role::Gradient,
+                     .dtype = c.dtype,
+                     .dims = table.dims});
   return specs;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "references/blocks/grids.hpp"
 #include "references/blocks/scatter.hpp"
 #include "references/vision_scatter/problem.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 template <class T>
 ScatterPlan plan_of(Run<T>& run, const ScatterProblem& p) {
   const TokenRows tokens{.rows = p.B, .length = p.T, .ids = run.ids("tokens"), .image = p.image};
-  if (!p.merge) return scatter_runs(tokens, run.ids("counts"));
+  if (!p.merge) return scatter_runs(tokens, p.counts);
   return scatter_merged(
       tokens, p.counts,
       {.mask = run.ids("attention_mask"),
@@ -50,33 +51,32 @@ void damage(const Run<T>& run, const ScatterProblem& p, ScatterPlan& plan) {
     for (ImageRun& image : plan.runs) image.start += image.sample * plan.length;
 }
 
+std::string feature_name(std::size_t i) { return fmt::format("feature{}", i); }
+
+// Features of all images, one after another.
 template <class T>
 Array<T> features_of(Run<T>& run, const ScatterProblem& p) {
-  Array<T> all({p.features(), p.D});
-  std::int64_t to = 0;
+  if (!p.merge && !p.counts.empty()) return unpad_items(run.in("features"), p.counts);
+  Array<T> all({0, p.D});
   for (std::size_t i = 0; i < p.counts.size(); ++i) {
-    const Array<T>& from = run.in(p.merge ? fmt::format("feature{}", i) : "features");
-    const std::int64_t first = p.merge ? 0 : static_cast<std::int64_t>(i) * p.most_features();
-    for (std::int64_t n = 0; n < p.counts[i]; ++n)
-      std::ranges::copy(from.row(first + n), all.row(to++).begin());
+    const Array<T>& own = run.in(feature_name(i));
+    all.data.insert(all.data.end(), own.data.begin(), own.data.end());
   }
+  all.shape[0] = p.features();
   return all;
 }
 
 template <class T>
 void put_feature_gradients(Run<T>& run, const ScatterProblem& p, const Array<T>& d) {
-  std::int64_t from = 0;
-  Array<T> padded({static_cast<std::int64_t>(p.counts.size()), p.most_features(), p.D});
+  if (p.counts.empty()) return;
+  if (!p.merge) return run.grad("inputs/features", pad_items(d, p.counts, T{0}));
+  auto from = d.data.begin();
   for (std::size_t i = 0; i < p.counts.size(); ++i) {
     Array<T> own({p.counts[i], p.D});
-    const std::int64_t first = static_cast<std::int64_t>(i) * p.most_features();
-    for (std::int64_t n = 0; n < p.counts[i]; ++n, ++from) {
-      std::ranges::copy(d.row(from), own.row(n).begin());
-      if (!p.merge) std::ranges::copy(d.row(from), padded.row(first + n).begin());
-    }
-    if (p.merge) run.grad(fmt::format("inputs/feature{}", i), own);
+    std::copy_n(from, own.count(), own.data.begin());
+    from += own.count();
+    run.grad("inputs/" + feature_name(i), own);
   }
-  if (!p.merge) run.grad("inputs/features", padded);
 }
 
 // Rows of the table take the sum over the tokens that show them.
@@ -172,6 +172,7 @@ const Register op{OpDef{
     .refuses = scatter_refuses,
     .reference = reference,
     .base = base,
+    .contract = composite_contract,
     .import = scatter_import,
     .faults = {{"P-scatter-duplicates", "", "every slot of an image shows its first feature"},
                {"P-scatter-off-by-one", "", "features one row early"},

@@ -84,7 +84,9 @@ Problem problem_of(const Case& c) {
   p.K = 3 * c.sizes["P"] * c.sizes["P"], p.M = c.sizes["M"], p.N = c.sizes["N"];
   p.J = c.sizes.get("J", v.merge_h * v.merge_w * p.D);
   p.items = static_cast<std::int64_t>(v.grids.size());
-  p.patches = patches(v.grids), p.most_patches = most_patches(v.grids);
+  p.patches = patches(v.grids);
+  for (const std::int64_t n : patches_by_item(v.grids))
+    p.most_patches = std::max(p.most_patches, n);
   p.tokens = v.merged();
   for (const std::int64_t n : v.merged_by_item()) p.most_tokens = std::max(p.most_tokens, n);
   return p;

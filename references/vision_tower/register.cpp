@@ -8,37 +8,18 @@
 namespace parity::net::vision {
 namespace {
 
-// Between the flat rows of the formulas and the case's layout.
-template <class T>
-Array<T> laid_out(const Problem& p, const Array<T>& flat, bool merged, T padding) {
-  if (!p.padded) return flat;
-  const std::vector<std::int64_t> counts = p.tower.merged_by_item();
-  const std::int64_t most = merged ? p.most_tokens : p.most_patches;
-  const std::int64_t width = flat.count() / flat.shape[0];
-  Array<T> y({p.items, most, width});
-  std::ranges::fill(y.data, padding);
-  std::int64_t from = 0;
-  for (std::int64_t b = 0; b < p.items; ++b) {
-    const auto i = static_cast<std::size_t>(b);
-    const std::int64_t n = merged ? counts[i] : p.tower.grids[i].patches();
-    for (std::int64_t k = 0; k < n * width; ++k) y[b * most * width + k] = flat[from++];
-  }
-  return y;
+std::vector<std::int64_t> counts(const Problem& p, bool merged) {
+  return merged ? p.tower.merged_by_item() : patches_by_item(p.tower.grids);
 }
 
+// Between the flat rows of the formulas and the case's layout.
 template <class T>
-Array<T> flattened(const Problem& p, const Array<T>& padded, bool merged) {
-  if (!p.padded) return padded;
-  const std::vector<std::int64_t> counts = p.tower.merged_by_item();
-  Array<T> y({merged ? p.tokens : p.patches, padded.width()});
-  const std::int64_t each = padded.shape[1] * padded.width();
-  std::int64_t to = 0;
-  for (std::int64_t b = 0; b < p.items; ++b) {
-    const auto i = static_cast<std::size_t>(b);
-    const std::int64_t n = merged ? counts[i] : p.tower.grids[i].patches();
-    for (std::int64_t k = 0; k < n * padded.width(); ++k) y[to++] = padded[b * each + k];
-  }
-  return y;
+Array<T> laid_out(const Problem& p, const Array<T>& flat, bool merged) {
+  return p.padded ? pad_items(flat, counts(p, merged), T{0}) : flat;
+}
+template <class T>
+Array<T> flattened(const Problem& p, const Array<T>& x, bool merged) {
+  return p.padded ? unpad_items(x, counts(p, merged)) : x;
 }
 
 // [patches,H,patches] -> [H,n,n] of the patches [first, first + n).
@@ -56,7 +37,7 @@ Array<T> square(const Array<T>& p_RHS, std::int64_t first, std::int64_t n) {
 template <class T>
 void put_taps(Run<T>& run, const Problem& p, const VisionState<T>& s) {
   const auto put = [&](const std::string& name, const Array<T>& x, bool merged) {
-    run.put("tap/" + name, laid_out(p, x, merged, T{0}));
+    run.put("tap/" + name, laid_out(p, x, merged));
   };
   put("patch_embed", s.patch_embed, false);
   put("pos", s.positions, false);
@@ -66,7 +47,7 @@ void put_taps(Run<T>& run, const Problem& p, const VisionState<T>& s) {
   put("pooled", s.merged, true);
   put("proj1", s.proj0, true);
   put("proj2", s.proj2, true);
-  Array<T> angles = laid_out(p, s.cos_sin, false, T{0});
+  Array<T> angles = laid_out(p, s.cos_sin, false);
   if (p.padded) {  // padding stands at row and column 0
     const std::int64_t each = angles.width();
     for (std::int64_t b = 0; b < p.items; ++b)
@@ -98,7 +79,7 @@ void put_taps(Run<T>& run, const Problem& p, const VisionState<T>& s) {
 template <class T>
 void put_gradients_of_taps(Run<T>& run, const Problem& p, const VisionGradients<T>& d) {
   const auto put = [&](const std::string& name, const Array<T>& x, bool merged) {
-    run.grad("tap/" + name, laid_out(p, x, merged, T{0}));
+    run.grad("tap/" + name, laid_out(p, x, merged));
   };
   put("patch_embed", d.embedded, false);
   put("embedded", d.embedded, false);
@@ -132,12 +113,12 @@ void formulas(Run<T>& run) {
   Array<T> pixels = flattened(p, run.in("pixels"), false);
   if (run.fault("P-vit-channels-last")) pixels = channels_last(pixels);
   const VisionState<T> s = vision_tower(run, pixels, p.tower);
-  run.put("y", laid_out(p, s.y, true, T{0}));
+  run.put("y", laid_out(p, s.y, true));
   if (p.taps) put_taps(run, p, s);
   if (!run.wants_gradients()) return;
   const Array<T> dy = flattened(p, run.in("cotangents/y"), true);
   const VisionGradients<T> d = vision_tower_backward(run, pixels, s, dy, p.tower);
-  run.grad("inputs/pixels", laid_out(p, d.pixels, false, T{0}));
+  run.grad("inputs/pixels", laid_out(p, d.pixels, false));
   if (p.taps) put_gradients_of_taps(run, p, d);
 }
 
@@ -162,6 +143,7 @@ const Register op{OpDef{
     .refuses = refuses,
     .reference = reference,
     .base = base,
+    .contract = composite_contract,
     .import = import_case,
     .faults = {{"P-vit-channels-last", "", "pixels of a patch taken as (p, p, C), not (C, p, p)"},
                {"P-vit-bicubic", "",
