@@ -13,7 +13,7 @@ namespace {
 
 struct Walk {
   std::int64_t B = 0, T = 0, S = 0, D = 0, V = 0, image = 0, padding = 0, items = 0;
-  bool merge = false;
+  bool merge = false, released = false;
   std::vector<std::int64_t> count = {};   // features by item
   std::vector<std::int64_t> first = {};   // first item of a row, [B + 1]
   std::vector<std::int64_t> length = {};  // slots that a row fills
@@ -24,7 +24,7 @@ struct Walk {
 
 constexpr std::int64_t kNothing = -1;
 
-// Number of features in "3+2+4".
+// Features of each image, from "3+2+4".
 std::vector<std::int64_t> counts_of(const std::string& text) {
   std::vector<std::int64_t> counts(text.empty() ? 0 : 1);
   for (const char c : text) {
@@ -42,6 +42,7 @@ Walk walk_of(const Launch& l) {
   w.S = c.sizes.get("S", w.T);
   w.image = c.options.integer("image_id", 7), w.padding = c.options.integer("pad_id", 0);
   w.merge = c.options.get("form", "runs") == "merge";
+  w.released = w.merge && c.options.flag("rightpad_bug");
   w.count = counts_of(c.options.get("counts", ""));
   w.tokens_BT = l.in<std::int64_t>("tokens");
   w.fault = l.fault;
@@ -62,9 +63,35 @@ Walk walk_of(const Launch& l) {
   return w;
 }
 
+// The released rule for padding on the right: text as it comes, images in the free slots behind the
+// first `missing` of them.
+template <class Visit>
+void for_released_slots(const Walk& w, std::int64_t b, const Visit& visit) {
+  const std::int64_t* row_T = w.tokens_BT + b * w.T;
+  std::vector<std::int64_t> token_S(static_cast<std::size_t>(w.S), kNothing);
+  std::int64_t slot = 0, item = w.first[static_cast<std::size_t>(b)];
+  for (std::int64_t t = 0, next = item; t < w.T; ++t) {
+    if (row_T[t] != w.image)
+      token_S[static_cast<std::size_t>(slot++)] = t;
+    else
+      slot += w.count[static_cast<std::size_t>(next++)];
+  }
+  std::int64_t skipped = w.S - slot, within = 0;
+  for (std::int64_t s = 0; s < w.S; ++s) {
+    const std::int64_t token = token_S[static_cast<std::size_t>(s)];
+    if (token != kNothing || skipped-- > 0) {
+      visit(s, token, kNothing, 0);
+      continue;
+    }
+    visit(s, kNothing, item, within++);
+    if (within == w.count[static_cast<std::size_t>(item)]) ++item, within = 0;
+  }
+}
+
 // visit(slot, token or kNothing, item or kNothing, row of the item) for all slots of a row.
 template <class Visit>
 void for_slots_of_row(const Walk& w, std::int64_t b, const Visit& visit) {
+  if (w.released && !w.left) return for_released_slots(w, b, visit);
   const std::int64_t* row_T = w.tokens_BT + b * w.T;
   const std::int64_t missing = w.S - w.length[static_cast<std::size_t>(b)];
   const bool left = w.merge && (w.left != (w.fault == "P-scatter-side"));
@@ -196,16 +223,11 @@ void backward(const Launch& l) {
   });
 }
 
-std::string refuses(const Case& c, const Options&) {
-  return c.options.flag("rightpad_bug") ? "places images where they belong" : "";
-}
-
 const Register kernel{KernelDef{
     .op = "vision_scatter",
     .name = "vision_scatter.rows",
     .what = "copies by rows of the batch, sums of the table's gradient in f32, any D",
     .contract = kF32Contract,
-    .refuses = refuses,
     .forward = forward,
     .backward = backward,
     .faults = {{"P-tail", "", "elements past the last full vector are not copied"},
