@@ -99,8 +99,11 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec&) {
   const auto size = [&](const char* name) { return static_cast<double>(c.sizes.get(name, 0)); };
   const double n = size("D") + size("V") + size("T") + size("S") + 8;
   b.growth = {.kind = Growth::Kind::Probabilistic, .n = n, .lambda = 3};
-  for (const RoundingPoint& point : contract.roundings)
-    b.roundings.push_back({.c = 2, .to = point.to, .what = "stored logits, weights and outputs"});
+  if (!contract.roundings.empty()) {  // the companion cannot tell what is stored from what is not
+    b.scale_from = ScaleFrom::Spread;
+    b.why = "sigma is the spread of the base's variants, which store what the contract says";
+    return b;
+  }
   b.subnormals = format(contract.accumulate).min_normal / format(contract.accumulate).min_subnormal;
   b.why =
       "the companion adds every first-order term (attention_scale.cpp): logits, weights, their "
@@ -141,6 +144,16 @@ const Register fewer_keys{CaseSet{
     .sizes = {Sizes::parse("B1,T30,S22,H2,D16")},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kUsual},
+}};
+
+const Register ragged{CaseSet{
+    .op = "attention",
+    .what = "A cache before the queries, as fused kernels take it; without log sum exp too",
+    .lane = Lane::Smoke,
+    .sizes = {Sizes::parse("B2,T20,S37,H2,D16"), Sizes::parse("B1,T1,S70,H4,G2,D24")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {kUsual},
+    .options = {{}, {{"lse", "0"}}},
 }};
 
 const Register exact{CaseSet{

@@ -25,6 +25,8 @@ at::ScalarType scalar_type(const TensorSpec& spec) {
       return at::kLong;
     case Dtype::I32:
       return at::kInt;
+    case Dtype::U8:
+      return at::kByte;
     default:
       throw Failure("LibTorch modules take no tensor like '" + spec.name + "'");
   }
