@@ -25,7 +25,8 @@ void tiny(const RowDraw& d, std::span<double> out) {
     for (double& x : out) x = std::ldexp(x, -9);
 }
 
-// Logits of ten and more: a few keys take everything, and a softmax without its maximum loses digits.
+// Logits of ten and more: a few keys take everything, and a softmax without its maximum loses
+// digits.
 void sharp(const RowDraw& d, std::span<double> out) {
   usual(d, out);
   if (d.spec.name == "params/q_a_layernorm.weight" || d.spec.name == "params/q_proj.weight")

@@ -67,8 +67,8 @@ torch_module::Named flash(const Case& c, const torch_module::Named& in) {
   return results(o, lse);
 }
 
-// A row that sees nothing is NaN in the plain composition. Grouped heads are repeated outside of it,
-// and the gradient of that adds what was rounded to bf16.
+// A row that sees nothing is NaN in the plain composition. Grouped heads are repeated outside of
+// it, and the gradient of that adds what was rounded to bf16.
 std::string refuses_math(const Case& c, const Options&) {
   if (c.dtype == Dtype::BF16 && c.sizes.get("G", c.sizes.get("H", 1)) != c.sizes.get("H", 1))
     return "gradients of repeated heads are added in bf16";
@@ -103,10 +103,8 @@ constexpr const char* kMath = "LibTorch's attention of plain operations, gradien
 constexpr const char* kFlash =
     "LibTorch's fused attention for the CPU and its own backward; tiles, f32 logits";
 
-const Register math_f64{
-    vendor<math>("attention.torch_math_f64", Dtype::F64, kMath, refuses_math)};
-const Register math_f32{
-    vendor<math>("attention.torch_math_f32", Dtype::F32, kMath, refuses_math)};
+const Register math_f64{vendor<math>("attention.torch_math_f64", Dtype::F64, kMath, refuses_math)};
+const Register math_f32{vendor<math>("attention.torch_math_f32", Dtype::F32, kMath, refuses_math)};
 const Register math_bf16{
     vendor<math>("attention.torch_math_bf16", Dtype::BF16, kMath, refuses_math)};
 const Register flash_f64{
