@@ -5,33 +5,19 @@
 #include <limits>
 #include <unistd.h>
 
+#include "golden/io/memory_file_test.hpp"
 #include "harness/failure.hpp"
 
 namespace parity::io {
 namespace {
+
+using test::file_of;
 
 Tensor tensor(const std::string& name, std::vector<double> values, Dtype dtype = Dtype::F32) {
   return make_tensor({.name = name,
                       .dtype = dtype,
                       .dims = {{"A", static_cast<std::int64_t>(values.size()) / 2}, {"B", 2}}},
                      values);
-}
-
-// Two files in memory: no disk is needed to compare.
-TensorFile file_of(std::vector<Tensor> list) {
-  std::vector<TensorInfo> infos;
-  for (const Tensor& t : list) {
-    TensorInfo info{.name = t.spec.name, .dtype = t.spec.dtype};
-    for (const Dim& dim : t.spec.dims) info.shape.push_back(dim.extent);
-    measure(info, t.spec.name);
-    infos.push_back(std::move(info));
-  }
-  return {"memory",
-          std::move(infos),
-          {},
-          [list = std::move(list)](std::size_t i, std::int64_t first, std::span<std::byte> out) {
-            std::copy_n(list[i].bytes.begin() + first, out.size(), out.begin());
-          }};
 }
 
 TEST(DiffTensors, NamesWhereAndHowMuchTheFirstDifferenceIs) {

@@ -137,9 +137,13 @@ struct Cli {
     output(sub);
 
     sub = verb(app, "show", show);
-    sub->add_option("id", args.names, "Id of a case, with or without a kernel")
-        ->type_name("ID")
-        ->required();
+    sub->add_option("id", args.names, "Id of a case, with or without a kernel")->type_name("ID");
+    sub->add_option("--checkpoint", args.checkpoint,
+                    "What a checkpoint holds: a file of tensors, a folder or the index of shards")
+        ->type_name("PATH");
+    sub->add_option("--model", args.model,
+                    "k3 or debug: what that model would miss in the checkpoint or has too much")
+        ->type_name("NAME");
     output(sub);
 
     sub = verb(app, "run", run);

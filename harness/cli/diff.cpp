@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "golden/io/mxfp4.hpp"
 #include "harness/cli/arguments.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/failure.hpp"
@@ -191,12 +192,22 @@ std::string summary(const Diff& diff) {
                             diff.only_in_a.size(), diff.only_in_b.size());
 }
 
+// Packed weights are compared by their values where another side has them unpacked.
+void unpack_where_others_are(const std::vector<io::TensorFile*>& files) {
+  const auto packed = [](const io::TensorFile* file) { return io::holds_mxfp4(*file); };
+  if (std::ranges::none_of(files, packed) || std::ranges::all_of(files, packed)) return;
+  for (io::TensorFile* file : files) *file = io::dequantised(std::move(*file));
+}
+
 }  // namespace
 
 int diff(const Arguments& args) {
-  const io::TensorFile a = io::open(args.names.at(0)), b = io::open(args.names.at(1));
+  io::TensorFile a = io::open(args.names.at(0)), b = io::open(args.names.at(1));
   std::optional<io::TensorFile> truth;
   if (!args.truth.empty()) truth = io::open(args.truth);
+  std::vector<io::TensorFile*> files = {&a, &b};
+  if (truth) files.push_back(&*truth);
+  unpack_where_others_are(files);
   std::vector<io::Rename> renames;
   for (const std::string& text : args.renames) renames.push_back(io::parse_rename(text));
   const Diff result = io::diff({.a = a,

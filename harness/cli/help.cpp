@@ -18,8 +18,9 @@ constexpr Entry kVerbs[] = {
       "  parity list --coverage         op x dtype x direction x kernel; ops without mutants\n"
       "  parity list 'kda/*' --lane full  ids, one a line"}},
     {"show",
-     {"One case: inputs, contract, bound term by term, waiver, golden",
-      "  parity show 'kda/T64,H2,K64,V64/f32/uniform/s0@kda.chunked_f32'"}},
+     {"One case: inputs, contract, bound term by term, waiver, golden; or what a checkpoint holds",
+      "  parity show 'kda/T64,H2,K64,V64/f32/uniform/s0@kda.chunked_f32'\n"
+      "  parity show --checkpoint Kimi-K3/ --model k3      what is missing, too much, misshapen"}},
     {"run",
      {"Judge kernels: forward, backward, bit equality, exact probes, recordings",
       "  parity run                                 the smoke lane\n"

@@ -102,6 +102,8 @@ std::string bound_text(const Bound& bound, const TensorSpec& spec) {
 }  // namespace
 
 int show(const Arguments& args) {
+  if (!args.checkpoint.empty()) return show_checkpoint(args);
+  if (!args.model.empty()) throw UsageError("--model: says what a --checkpoint is compared with");
   if (args.names.size() != 1) throw UsageError("parity show: names one id");
   const std::string& id = args.names.front();
   if (id.find_first_of("*?") != std::string::npos)
