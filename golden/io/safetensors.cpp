@@ -2,10 +2,12 @@
 // (https://github.com/huggingface/safetensors, README, "Format"). A checkpoint in shards has an
 // index beside them: {"weight_map": {tensor: file}}.
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_set>
 
 #include "golden/io/bytes.hpp"
 #include "golden/io/tensor_file.hpp"
@@ -17,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kLongestHeader = 100'000'000;  // bytes; the limit of the format's own reader
-constexpr int kDeepest = 4;                           // levels; a header has three
+constexpr std::size_t kDeepest = 4;                   // levels; a header has three
 constexpr std::size_t kHighestRank = 32;
 
 struct Name {
@@ -32,23 +34,51 @@ constexpr Name kNames[] = {
     {"U8", Dtype::U8},        {"BOOL", Dtype::Bool},    {"U64", Dtype::I64},
     {"U32", Dtype::I32},      {"U16", Dtype::I16}};
 
-// JSON in which no key of an object stands twice and nothing is nested deeper than it may be.
-json parse(const std::string& text, const std::string& file) {
-  std::vector<std::set<std::string>> keys(kDeepest + 1);
-  const auto look = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kDeepest) throw UsageError(file + ": its header is nested too deeply");
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == json::parse_event_t::object_start && level < kDeepest) keys[level + 1].clear();
-    if (event == json::parse_event_t::key)
-      if (const auto key = parsed.get<std::string>(); !keys[level].insert(key).second)
-        throw UsageError(file + ": '" + key + "' is there twice");
+// Accepts JSON in which no key of an object stands twice and nothing is nested deeper than it may
+// be. (A parser with a callback would look at every value of an object again for each one in it.)
+class Strict : public nlohmann::json_sax<json> {
+ public:
+  explicit Strict(const std::string& file) : file_(file) {}
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return descend(); }
+  bool start_array(std::size_t) override { return descend(); }
+  bool end_object() override { return ascend(); }
+  bool end_array() override { return ascend(); }
+  bool key(string_t& key) override {
+    if (!keys_[depth_ - 1].insert(key).second)
+      throw UsageError(file_ + ": '" + key + "' is there twice");
     return true;
-  };
-  try {
-    return json::parse(text, look);
-  } catch (const json::exception& error) {
-    throw UsageError(file + ": its header is no JSON (" + error.what() + ")");
   }
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    throw UsageError(file_ + ": its header is no JSON (" + error.what() + ")");
+  }
+
+ private:
+  bool descend() {
+    if (depth_ == kDeepest) throw UsageError(file_ + ": its header is nested too deeply");
+    keys_[depth_++].clear();
+    return true;
+  }
+  bool ascend() {
+    --depth_;
+    return true;
+  }
+
+  const std::string& file_;
+  std::size_t depth_ = 0;
+  std::array<std::unordered_set<std::string>, kDeepest> keys_ = {};
+};
+
+json parse(const std::string& text, const std::string& file) {
+  Strict strict(file);
+  json::sax_parse(text, &strict);
+  return json::parse(text);
 }
 
 std::int64_t whole(const json& number, const std::string& where) {
