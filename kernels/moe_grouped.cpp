@@ -130,8 +130,7 @@ Matrix run_layer(Layer& l) {
   l.up_s = times_transposed(l.threads(), l.x, l.param("shared_experts.up_proj.weight", S, l.D));
   l.h_s = Matrix(l.T, S);
   for (std::int64_t t = 0; t < l.T; ++t)
-    for (std::int64_t i = 0; i < S; ++i)
-      l.h_s.row(t)[i] = unit(l.gate_s.row(t)[i], l.up_s.row(t)[i], l.experts.unit);
+    unit_row(l.gate_s.row(t), l.up_s.row(t), l.h_s.ld, l.experts.unit, l.h_s.row(t));
   Matrix shared =
       times_transposed(l.threads(), l.h_s, l.param("shared_experts.down_proj.weight", l.D, S));
   if (l.launch.fault == "A-MR04")
@@ -176,13 +175,15 @@ Matrix norm_backward(const Layer& l, const Matrix& dy) {
 
 void shared_backward(const Layer& l, const Matrix& dy, Matrix& dx) {
   const Matrix dh = linear_backward(l, l.h_s, dy, "shared_experts.down_proj.weight");
-  Matrix d_gate(l.T, dh.cols), d_up(l.T, dh.cols);
-  for (std::int64_t t = 0; t < l.T; ++t)
-    for (std::int64_t i = 0; i < dh.cols; ++i) {
-      const UnitSlopes s = unit_slopes(l.gate_s.row(t)[i], l.up_s.row(t)[i], l.experts.unit);
-      d_gate.row(t)[i] = dh.row(t)[i] * s.gate;
-      d_up.row(t)[i] = dh.row(t)[i] * s.up;
+  Matrix again(l.T, dh.cols), d_gate(l.T, dh.cols), d_up(l.T, dh.cols);
+  for (std::int64_t t = 0; t < l.T; ++t) {
+    unit_row(l.gate_s.row(t), l.up_s.row(t), dh.ld, l.experts.unit, again.row(t), d_gate.row(t),
+             d_up.row(t));
+    for (std::int64_t i = 0; i < dh.ld; ++i) {
+      d_gate.row(t)[i] *= dh.row(t)[i];
+      d_up.row(t)[i] *= dh.row(t)[i];
     }
+  }
   add(dx, linear_backward(l, l.x, d_gate, "shared_experts.gate_proj.weight"));
   add(dx, linear_backward(l, l.x, d_up, "shared_experts.up_proj.weight"));
 }

@@ -109,32 +109,13 @@ TileValues tile_forward(const Grouped& g, const ExpertWeights& e, const Matrix& 
   apply(wide(g.dtype, e.w1, g.F, g.W), false, z_t, v.gate, false);
   apply(wide(g.dtype, e.w3, g.F, g.W), false, z_t, v.up, false);
   for (std::int64_t f = 0; f < g.F; ++f)
-    for (std::int64_t t = 0; t < z_t.cols; ++t)
-      v.h.row(f)[t] = unit(v.gate.row(f)[t], v.up.row(f)[t], g.unit);
+    unit_row(v.gate.row(f), v.up.row(f), v.h.ld, g.unit, v.h.row(f));
   const bool square = g.fault == "A-MR07" && g.F == g.W;
   apply(wide(g.dtype, e.w2, g.W, g.F), square, v.h, v.y, false);
   return v;
 }
 
 }  // namespace
-
-float unit(float gate, float up, const GatedUnit& u) { return unit_slopes(gate, up, u).value; }
-
-UnitSlopes unit_slopes(float gate, float up, const GatedUnit& u) {
-  const float s = unit_kernel::sigmoid(gate), slope = s * unit_kernel::sigmoid(-gate);
-  float a = gate * s, d_a = s + gate * slope, b = up, d_b = 1;
-  if (u.beta != 0) {
-    const float t = std::tanh(gate / u.beta);
-    a = u.beta * t * s;
-    d_a = (1 - t * t) * s + u.beta * t * slope;
-  }
-  if (u.linear_beta != 0) {
-    const float t = std::tanh(up / u.linear_beta);
-    b = u.linear_beta * t;
-    d_b = 1 - t * t;
-  }
-  return {a * b, d_a * b, a * d_b};
-}
 
 Matrix grouped_forward(const Grouped& g, const Matrix& z) {
   const Order o = sorted(g);
@@ -174,14 +155,16 @@ GroupedGradients grouped_backward(const Grouped& g, const Matrix& z, const Matri
       d.weights[slot] = unit_kernel::lane_sum(g.W, [&](std::int64_t c) { return row[c] * out[c]; });
       for (std::int64_t c = 0; c < g.W; ++c) row[c] *= g.weights[slot];
     }
-    Matrix dh(g.F, rows.rows), d_gate(g.F, rows.rows), d_up(g.F, rows.rows), dz(g.W, rows.rows);
+    Matrix again(g.F, rows.rows), dh(g.F, rows.rows), d_gate(g.F, rows.rows), d_up(g.F, rows.rows),
+        dz(g.W, rows.rows);
     apply(wide(g.dtype, e.w2, g.W, g.F), true, transposed(dy), dh, false);
-    for (std::int64_t f = 0; f < g.F; ++f)
-      for (std::int64_t t = 0; t < rows.rows; ++t) {
-        const UnitSlopes s = unit_slopes(v.gate.row(f)[t], v.up.row(f)[t], g.unit);
-        d_gate.row(f)[t] = dh.row(f)[t] * s.gate;
-        d_up.row(f)[t] = dh.row(f)[t] * s.up;
+    for (std::int64_t f = 0; f < g.F; ++f) {
+      unit_row(v.gate.row(f), v.up.row(f), dh.ld, g.unit, again.row(f), d_gate.row(f), d_up.row(f));
+      for (std::int64_t t = 0; t < dh.ld; ++t) {
+        d_gate.row(f)[t] *= dh.row(f)[t];
+        d_up.row(f)[t] *= dh.row(f)[t];
       }
+    }
     apply(wide(g.dtype, e.w1, g.F, g.W), true, d_gate, dz, false);
     apply(wide(g.dtype, e.w3, g.F, g.W), true, d_up, dz, true);
     put_rows(rows, z_P, tile.first);

@@ -7,17 +7,9 @@
 #include <string_view>
 
 #include "kernels/moe/matrix.hpp"
+#include "kernels/moe/unit.hpp"
 
 namespace parity::moe_kernel {
-
-struct GatedUnit {
-  float beta = 0, linear_beta = 0;  // 0: SwiGLU; up as it is
-};
-float unit(float gate, float up, const GatedUnit&);
-struct UnitSlopes {
-  float value = 0, gate = 0, up = 0;
-};
-UnitSlopes unit_slopes(float gate, float up, const GatedUnit&);
 
 // Dense weights in their storage: w1, w3 [F,W], w2 [W,F]; and where their gradients go.
 struct ExpertWeights {
