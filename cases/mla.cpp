@@ -14,7 +14,8 @@ void usual(const RowDraw& d, std::span<double> out) {
   if (!d.spec.name.starts_with("params/")) return;
   const bool norm = d.spec.name.find("layernorm") != std::string::npos;
   const double gain = d.spec.name.find("q_") != std::string::npos ? 1.5 : 1;
-  const double width = std::sqrt(static_cast<double>(out.size()));
+  const bool bias = d.spec.name.ends_with(".bias");
+  const double width = bias ? 4 : std::sqrt(static_cast<double>(out.size()));
   for (double& w : out) w = norm ? 1 + w / 4 : gain * w / width;
 }
 
@@ -88,7 +89,7 @@ const Register rotated{CaseSet{
     .fills = {kUsual},
     .options = {{},
                 {{"rope", "interleaved"}, {"theta", "100"}},
-                {{"rope", "half"}, {"theta", "100"}},
+                {{"bias", "1"}, {"rope", "half"}, {"theta", "100"}},
                 {{"mscale", "0.707"},
                  {"mscale_all", "1.5"},
                  {"original", "4"},

@@ -22,18 +22,25 @@ std::vector<TensorSpec> parameters(const Case& c) {
     specs.push_back(input(std::string("params/") + name + ".weight", c.dtype, std::move(dims)));
   };
   const Dim width{"D", e.D}, query{"O", e.H * (e.N + e.R)};
+  const auto add_bias = [&](const char* name, Dim extent) {
+    if (c.options.flag("bias"))
+      specs.push_back(input(std::string("params/") + name + ".bias", c.dtype, {std::move(extent)}));
+  };
   if (e.Q > 0) {
     add("q_a_proj", {{"Q", e.Q}, width});
+    add_bias("q_a_proj", {"Q", e.Q});
     add("q_a_layernorm", {{"Q", e.Q}});
     add("q_b_proj", {query, {"Q", e.Q}});
   } else {
     add("q_proj", {query, width});
   }
   add("kv_a_proj_with_mqa", {{"O", e.C + e.R}, width});
+  add_bias("kv_a_proj_with_mqa", {"O", e.C + e.R});
   add("kv_a_layernorm", {{"C", e.C}});
   add("kv_b_proj", {{"O", e.H * (e.N + e.V)}, {"C", e.C}});
   if (c.options.flag("gate")) add("g_proj", {{"O", e.H * e.V}, width});
   add("o_proj", {width, {"O", e.H * e.V}});
+  add_bias("o_proj", width);
   return specs;
 }
 

@@ -25,10 +25,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOtherNam
 std::string name_in(const StoredCase& stored, const std::string& ours) {
   if (holds(stored, ours)) return ours;
   for (const auto& [name, other] : kOtherNames)
-    if (ours == fmt::format("params/{}.weight", name)) {
-      const std::string theirs = fmt::format("params/{}.weight", other);
-      if (holds(stored, theirs)) return theirs;
-    }
+    for (const char* kind : {"weight", "bias"})
+      if (ours == fmt::format("params/{}.{}", name, kind)) {
+        const std::string theirs = fmt::format("params/{}.{}", other, kind);
+        if (holds(stored, theirs)) return theirs;
+      }
   return ours;
 }
 
@@ -124,6 +125,7 @@ ImportedCase mla_import(const StoredCase& stored) {
   size("V", "v_head_dim", 0);
   c.options.set("taps", "1");
   if (stored_integer(stored, "output_gate", 0) != 0) c.options.set("gate", "1");
+  if (stored_integer(stored, "attention_bias", 0) != 0) c.options.set("bias", "1");
   if (stored_text(stored, "attn_impl") == "absorb") c.options.set("absorb", "1");
   set_real(c, "eps", stored_real(stored, "latent_norm_eps", 1e-6), 1e-6);
   import_rope(stored, c);

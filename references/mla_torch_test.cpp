@@ -54,7 +54,9 @@ INSTANTIATE_TEST_SUITE_P(
         "mla/B2,T20,D24,H3,Q10,C8,N6,R4,V5/f64/normal/gate=1/s1",
         "mla/B2,T9,D24,H3,Q10,C8,N6,R4,V5/f64/tiny/absorb=1,eps=1e-05,gate=1/s1",
         "mla/B1,T3+1+18,D20,H2,C10,N4,R2,V6/f64/normal/rope=interleaved/s1",
-        "mla/B2,T12,D20,H3,Q9,C8,N4,R6,V5/f64/normal/rope=half,theta=100/s1",
+        "mla/B2,T12,D20,H3,Q9,C8,N4,R6,V5/f64/normal/bias=1,rope=half,theta=100/s1",
+        "mla/B2,T12,D20,H3,Q9,C8,N4,R6,V5/f64/normal/"
+        "mscale=0.707,mscale_all=1.5,original=64,rope=interleaved,theta=100,yarn=40/s1",
         "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/gate=1,mask=given/s1",
         "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/gate=1,mask=given,masked=leak/s1",
         "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/mask=full/s1",

@@ -14,7 +14,10 @@ struct Layer {
 
   Tensor weight(const std::string& name) const { return params.at(c.prefix + name + ".weight"); }
   bool has(const std::string& name) const { return params.contains(c.prefix + name + ".weight"); }
-  Tensor map(const Tensor& x, const std::string& name) const { return at::linear(x, weight(name)); }
+  Tensor map(const Tensor& x, const std::string& name) const {
+    const auto bias = params.find(c.prefix + name + ".bias");
+    return at::linear(x, weight(name), bias == params.end() ? Tensor{} : bias->second);
+  }
 };
 
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
