@@ -90,6 +90,7 @@ const Register rotated{CaseSet{
     .options = {{},
                 {{"rope", "interleaved"}, {"theta", "100"}},
                 {{"bias", "1"}, {"rope", "half"}, {"theta", "100"}},
+                {{"rope", "angles"}},
                 {{"mscale", "0.707"},
                  {"mscale_all", "1.5"},
                  {"original", "4"},

@@ -155,5 +155,28 @@ TEST(Mla, OneKeyGivesItsValueAndNoGradientToQueries) {
   for (const double g : value(e, "grads/params/q_b_proj.weight")) EXPECT_EQ(g, 0);
 }
 
+// A case of one token cannot see what is wrong with queries, scale or k_r (k3.md §2.2): no such
+// case may stand alone.
+TEST(Mla, OneTokenIsBlindToLogits) {
+  const Contract contract{.name = "f32", .dtypes = {Dtype::F32}, .accumulate = Dtype::F32};
+  const auto answers = [&](const Problem& p, std::string_view fault) {
+    return registry().op_or_throw("mla").base(
+        {.problem = p.problem, .contract = contract, .inputs = p.inputs, .fault = fault});
+  };
+  const auto largest = [](const Evaluation& x, const Evaluation& y) {
+    double difference = 0;
+    for (std::size_t t = 0; t < x.size(); ++t)
+      for (std::size_t i = 0; i < x[t].value.size(); ++i)
+        difference = std::max(difference, std::abs(x[t].value[i] - y[t].value[i]));
+    return difference;
+  };
+  const Problem one = problem("B2,T1,D20,H3,Q8,C6,N4,R4,V5", "gate=1"),
+                many = problem(kSizes, "gate=1");
+  for (const char* fault : {"P-mla-scale", "P-mla-no-kr", "P-mla-no-q-norm"}) {
+    EXPECT_LT(largest(answers(one, ""), answers(one, fault)), 1e-5) << fault;
+    EXPECT_GT(largest(answers(many, ""), answers(many, fault)), 1e-2) << fault;
+  }
+}
+
 }  // namespace
 }  // namespace parity::net

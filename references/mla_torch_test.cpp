@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
         "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/gate=1,mask=given/s1",
         "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/gate=1,mask=given,masked=leak/s1",
         "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/mask=full/s1",
+        "mla/B2,T9,D20,H2,Q8,C6,N4,R4,V5/f64/normal/absorb=1,rope=angles/s1",
         "mla/B2,T3,D20,H2,Q8,C6,N4,R4,V5,P7/f64/normal/absorb=1,gate=1,rope=interleaved/s1",
         "attention/B2,T21,H4,G2,D16,V8/f64/normal/s1", "attention/B1,T33,S50,H3,D16/f64/sharp/s1",
         "attention/T4+30,S20+39,H4,G1,D8,V24/f64/normal/s1",
