@@ -80,6 +80,11 @@ std::vector<std::int64_t> Run<T>::ids(const std::string& input) {
 }
 
 template <class T>
+void Run<T>::replace(const std::string& input, Array<T> value) {
+  widened_.insert_or_assign(input, std::move(value));
+}
+
+template <class T>
 void Run<T>::put(const std::string& name, Array<T> value) {
   results_.insert_or_assign(name, std::move(value));
 }

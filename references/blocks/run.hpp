@@ -57,6 +57,9 @@ class Run {
   int variation() const { return variation_; }
   bool truth() const { return truth_ && variation_ == 0; }  // not what some kernel would compute
 
+  // What was put and added so far; ops that take several steps move it aside between them.
+  std::map<std::string, Array<T>, std::less<>>& results() { return results_; }
+  void replace(const std::string& input, Array<T> value);  // a parameter after a step
   std::map<std::string, Array<T>, std::less<>> take() { return std::move(results_); }
 
  private:

@@ -28,7 +28,10 @@ std::string stored_other(const std::string& ours, const Rename& rename) {
 // "grads/params/wq.weight" -> "grads/" + where the source keeps params/wq.weight; some files keep
 // the gradients of inputs right below grads/.
 std::string stored_result(const StoredCase& stored, const TensorSpec& spec, const Rename& rename) {
-  constexpr std::string_view kGrads = "grads/", kInputs = "inputs/";
+  constexpr std::string_view kGrads = "grads/", kInputs = "inputs/", kOutputs = "outputs/";
+  if (const std::string theirs = rename ? rename(spec.name) : spec.name;
+      theirs != spec.name && (theirs.starts_with(kGrads) || theirs.starts_with(kOutputs)))
+    return theirs;
   if (spec.role != Role::Gradient) return stored_other("outputs/" + spec.name, rename);
   std::string of = spec.name.substr(kGrads.size());
   if (of.starts_with("tap/")) return stored_other(spec.name, rename);

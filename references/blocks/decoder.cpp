@@ -1,0 +1,204 @@
+#include "references/blocks/decoder.hpp"
+
+#include "references/blocks/layers.hpp"
+
+namespace parity::net {
+namespace {
+
+Norm norm_of(const Decoder& d) { return {.eps = d.eps}; }
+Mlp dense_of(const Decoder& d, std::int64_t l) {
+  const std::string mlp = Decoder::layer(l) + "mlp.";
+  return {mlp + "gate_proj", mlp + "up_proj", mlp + "down_proj", d.unit};
+}
+Moe moe_of(const Decoder& d, std::int64_t l) {
+  Moe moe = d.moe;
+  moe.prefix = Decoder::layer(l) + "block_sparse_moe.";
+  return moe;
+}
+Mla mla_of(const Decoder& d, std::int64_t l) {
+  Mla mla = d.mla;
+  mla.prefix = Decoder::layer(l) + "self_attn.";
+  return mla;
+}
+KdaLayer kda_of(const Decoder& d, std::int64_t l) {
+  KdaLayer kda = d.kda;
+  kda.prefix = Decoder::layer(l) + "self_attn.";
+  return kda;
+}
+AttnRes read_of(const Decoder& d, std::int64_t l, const char* which) {
+  const std::string name = Decoder::layer(l) + which;
+  return {name + "_norm.weight", name + "_proj.weight", d.eps};
+}
+AttnRes output_read_of(const Decoder& d) {
+  return {"model.output_attn_res_norm.weight", "model.output_attn_res_proj.weight", d.eps};
+}
+constexpr const char *kAttnRead = "self_attention_res", *kFfnRead = "mlp_res";
+
+// The bank with one more entry, [R,n+1,D], and its parts again.
+template <class T>
+Array<T> appended(const Array<T>& bank, const Array<T>& entry) {
+  const std::int64_t R = entry.rows(), D = entry.width(), n = bank.shape[1];
+  Array<T> longer({R, n + 1, D});
+  for (std::int64_t r = 0; r < R; ++r) {
+    std::copy_n(bank.data.begin() + r * n * D, n * D, longer.data.begin() + r * (n + 1) * D);
+    std::copy_n(entry.data.begin() + r * D, D, longer.data.begin() + (r * (n + 1) + n) * D);
+  }
+  return longer;
+}
+template <class T>
+Array<T> entry_of(const Array<T>& bank, std::int64_t n) {
+  const std::int64_t R = bank.shape[0], N = bank.shape[1], D = bank.shape[2];
+  Array<T> entry({R, D});
+  for (std::int64_t r = 0; r < R; ++r)
+    std::copy_n(bank.data.begin() + (r * N + n) * D, D, entry.data.begin() + r * D);
+  return entry;
+}
+template <class T>
+Array<T> shortened(const Array<T>& bank) {
+  const std::int64_t R = bank.shape[0], N = bank.shape[1], D = bank.shape[2];
+  Array<T> fewer({R, N - 1, D});
+  for (std::int64_t r = 0; r < R; ++r)
+    std::copy_n(bank.data.begin() + r * N * D, (N - 1) * D, fewer.data.begin() + r * (N - 1) * D);
+  return fewer;
+}
+
+bool opens(const Decoder& d, std::int64_t l) { return d.residual_reads() && l % d.block == 0; }
+
+}  // namespace
+
+template <class T>
+DecoderForward<T> decoder(Run<T>& run, const Array<T>& embeddings, const Decoder& d,
+                          const Turns<T>& turns) {
+  const std::int64_t R = embeddings.rows(), D = embeddings.width();
+  DecoderForward<T> f;
+  f.rows = {.batch = d.batch, .turns = turns};
+  for (std::int64_t b = 0; b < d.batch; ++b)
+    for (const Keys& keys : causal_keys({d.tokens})) f.rows.keys.push_back(keys);
+  Array<T> bank({R, 0, D}), p = embeddings;
+  for (std::int64_t l = 0; l < std::ssize(d.full); ++l) {
+    const std::string name = Decoder::layer(l);
+    DecoderLayer<T> t;
+    t.before = bank;
+    t.entering = p;
+    t.attn_read = bank.shape[1] > 0 ? attn_res(run, bank, p, read_of(d, l, kAttnRead)).y : p;
+    if (opens(d, l)) bank = appended(bank, p);
+    t.attn_normed = rms_norm(run, t.attn_read, name + "input_layernorm.weight", norm_of(d));
+    if (d.full[static_cast<std::size_t>(l)]) {
+      t.mla = mla(run, t.attn_normed, mla_of(d, l), f.rows);
+      t.attn = t.mla.y;
+    } else {
+      t.kda = kda_layer(run, t.attn_normed, kda_of(d, l));
+      t.attn = t.kda.y;
+    }
+    t.middle = opens(d, l) && !run.fault("P-decoder-prefix-kept") ? t.attn : plus(p, t.attn);
+    run.store(t.middle);
+    t.ffn_read =
+        d.residual_reads() ? attn_res(run, bank, t.middle, read_of(d, l, kFfnRead)).y : t.middle;
+    t.ffn_normed = rms_norm(run, t.ffn_read, name + "post_attention_layernorm.weight", norm_of(d));
+    Array<T> ffn;
+    if (l < d.dense) {
+      ffn = mlp(run, t.ffn_normed, dense_of(d, l));
+    } else {
+      t.moe = moe(run, t.ffn_normed, moe_of(d, l));
+      ffn = t.moe.y;
+    }
+    p = plus(t.middle, ffn);
+    run.store(p);
+    t.prefix = p;
+    t.bank = bank;
+    f.layers.push_back(std::move(t));
+  }
+  f.output_read = d.residual_reads() && !run.fault("P-decoder-no-output-read")
+                      ? attn_res(run, bank, p, output_read_of(d)).y
+                      : p;
+  f.normed = rms_norm(run, f.output_read, "model.norm.weight", norm_of(d));
+  f.logits = linear(run, f.normed, "lm_head");
+  return f;
+}
+
+template <class T>
+DecoderGradients<T> decoder_backward(Run<T>& run, const DecoderForward<T>& f,
+                                     const Array<T>& d_logits, const Decoder& d) {
+  DecoderGradients<T> all;
+  all.layers.resize(f.layers.size());
+  const Array<T> d_normed = linear_backward(run, f.normed, d_logits, "lm_head");
+  all.output_read =
+      rms_norm_backward(run, f.output_read, d_normed, "model.norm.weight", norm_of(d));
+  const DecoderLayer<T>& last = f.layers.back();
+  Array<T> d_bank(last.bank.shape), dp = all.output_read;
+  if (d.residual_reads()) {
+    AttnResGradients<T> r =
+        attn_res_backward(run, last.bank, last.prefix, all.output_read, output_read_of(d));
+    d_bank = std::move(r.bank);
+    dp = std::move(r.prefix);
+  }
+  // A bank that several layers pass on is one tensor: its gradient is complete where it was made.
+  std::vector<std::size_t> sharing;
+  for (std::int64_t l = std::ssize(f.layers) - 1; l >= 0; --l) {
+    const DecoderLayer<T>& t = f.layers[static_cast<std::size_t>(l)];
+    DecoderLayerGradients<T>& g = all.layers[static_cast<std::size_t>(l)];
+    const std::string name = Decoder::layer(l);
+    g.prefix = dp;
+    sharing.push_back(static_cast<std::size_t>(l));
+    Array<T> d_ffn;
+    if (l < d.dense) {
+      d_ffn = mlp_backward(run, t.ffn_normed, dp, dense_of(d, l));
+    } else {
+      g.moe = moe_backward(run, t.ffn_normed, t.moe, dp, moe_of(d, l));
+      d_ffn = g.moe.x;
+    }
+    g.ffn_read = rms_norm_backward(run, t.ffn_read, d_ffn, name + "post_attention_layernorm.weight",
+                                   norm_of(d));
+    if (d.residual_reads()) {
+      const AttnResGradients<T> r =
+          attn_res_backward(run, t.bank, t.middle, g.ffn_read, read_of(d, l, kFfnRead));
+      add(d_bank, r.bank);
+      add(dp, r.prefix);
+    } else {
+      add(dp, g.ffn_read);
+    }
+    run.store(dp);
+    g.attn = dp;
+    const Array<T> d_attn =
+        d.full[static_cast<std::size_t>(l)]
+            ? mla_backward(run, t.attn_normed, g.attn, t.mla, mla_of(d, l), f.rows).x
+            : kda_layer_backward(run, t.attn_normed, t.kda, g.attn, kda_of(d, l));
+    g.attn_read =
+        rms_norm_backward(run, t.attn_read, d_attn, name + "input_layernorm.weight", norm_of(d));
+    if (opens(d, l)) dp = Array<T>(dp.shape);  // the prefix began anew
+    if (t.before.shape[1] > 0) {
+      const AttnResGradients<T> r =
+          attn_res_backward(run, t.before, t.entering, g.attn_read, read_of(d, l, kAttnRead));
+      add(dp, r.prefix);
+      if (opens(d, l)) {
+        const Array<T> entry = entry_of(d_bank, t.before.shape[1]);
+        for (const std::size_t s : sharing) all.layers[s].bank = d_bank;
+        sharing.clear();
+        add(dp, entry);
+        d_bank = shortened(d_bank);
+      }
+      add(d_bank, r.bank);
+    } else {
+      add(dp, g.attn_read);
+      if (opens(d, l)) {
+        for (const std::size_t s : sharing) all.layers[s].bank = d_bank;
+        sharing.clear();
+        add(dp, entry_of(d_bank, 0));
+      }
+    }
+    run.store(dp);
+    if (t.before.shape[1] == 0) g.attn_read = dp;  // what was read is the prefix itself
+  }
+  all.embeddings = dp;
+  return all;
+}
+
+#define PARITY_INSTANTIATE(T)                                                                    \
+  template DecoderForward<T> decoder(Run<T>&, const Array<T>&, const Decoder&, const Turns<T>&); \
+  template DecoderGradients<T> decoder_backward(Run<T>&, const DecoderForward<T>&,               \
+                                                const Array<T>&, const Decoder&);
+PARITY_INSTANTIATE(double)
+PARITY_INSTANTIATE(float)
+#undef PARITY_INSTANTIATE
+
+}  // namespace parity::net

@@ -1,0 +1,36 @@
+// What a decoder case is: its sizes and options as the block's configuration, its parameters and
+// tensors.
+//   sizes    B sequences of T tokens, D model width, V vocabulary, L layers
+//   options  full       layers with MLA, 0-based ("3+7"); all: every layer (attn_res_stack's usual)
+//            block      layers of a block of attention residuals (0: plain residual stream)
+//            dense      first layers with a dense feed-forward (1); ffn: its width
+//            heads; kda (head width), conv (4 taps); gate=softplus, forget, output: of KDA layers
+//            (references/kda_layer.cpp) ql (0: no query latent), kl, nope, rope, vd; mla_gate=1;
+//            latent_eps; rotary=interleaved|half, theta experts, topk, ehid, latent (0: none),
+//            shared (width, 0: none); act=situ|silu; score, renorm, scale, groups, top_groups: of
+//            the router (blocks/router.hpp) eps (1e-5), situ_beta (4), situ_linear_beta (25) loss=1
+//            labels are given, loss = mean cross entropy over those that are not -100; shift=1:
+//            against the next token steps      AdamW steps (lr, beta1, beta2, adam_eps, decay);
+//            balance: coefficient of the sign rule before each empty=none an expert without a token
+//            has no gradient, and is not stepped taps=1, order=1
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/registry.hpp"
+#include "references/blocks/decoder.hpp"
+
+namespace parity::net {
+
+Decoder decoder_config(const Case&);
+std::vector<TensorSpec> decoder_parameters(const Case&);  // "params/<name>", in state-dict order
+std::vector<TensorSpec> decoder_inputs(const Case&);
+std::vector<TensorSpec> decoder_outputs(const Case&);
+std::string decoder_refuses(const Case&);
+ImportedCase decoder_import(const StoredCase&);
+
+bool decoder_mixes(const Case&, std::int64_t layer);  // whether its feed-forward is a mixture
+std::vector<std::int64_t> layer_list(const Case&);    // of option full
+
+}  // namespace parity::net

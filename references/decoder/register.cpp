@@ -1,0 +1,250 @@
+// decoder and attn_res_stack: references/blocks/decoder.hpp with an embedding, a loss and steps of
+// AdamW (references/decoder/problem.hpp).
+#include <cmath>
+
+#include "references/blocks/adamw.hpp"
+#include "references/blocks/layers.hpp"
+#include "references/blocks/mla_parts.hpp"
+#include "references/decoder/problem.hpp"
+
+namespace parity::net {
+namespace {
+
+AdamW optimizer(const Options& o) {
+  const AdamW usual;
+  return {o.real("lr", usual.lr), o.real("beta1", usual.beta1), o.real("beta2", usual.beta2),
+          o.real("adam_eps", usual.eps), o.real("decay", usual.decay)};
+}
+
+template <class T>
+Turns<T> turns_of(Run<T>& run, const Decoder& d) {
+  if (d.mla.rope.pairs == Rope::Pairs::None) return {};
+  std::vector<std::int64_t> positions;
+  for (std::int64_t b = 0; b < d.batch; ++b)
+    for (std::int64_t t = 0; t < d.tokens; ++t) positions.push_back(t);
+  return turns_at(run, positions, d.mla.rotary, d.mla.rope);
+}
+
+// Slots in the order that the case names, ascending ids without one.
+template <class T>
+Array<T> arranged(Run<T>& run, std::int64_t l, const Routing<T>& r, const Array<T>& by_slot) {
+  if (!run.options().flag("order")) return by_slot;
+  Array<T> result(by_slot.shape);
+  const std::vector<std::int64_t> slots =
+      slots_in_order(r, run.ids("order/layer" + std::to_string(l)));
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    result.data[i] = slots[i] < 0 ? T{-1} : by_slot[slots[i]];
+  return result;
+}
+
+template <class T>
+Array<T> numbers(const std::vector<std::int64_t>& list, std::vector<std::int64_t> shape) {
+  Array<T> array(std::move(shape));
+  for (std::size_t i = 0; i < list.size(); ++i) array.data[i] = static_cast<T>(list[i]);
+  return array;
+}
+
+template <class T>
+void put_taps(Run<T>& run, const DecoderForward<T>& f, const std::string& at) {
+  for (std::size_t l = 0; l < f.layers.size(); ++l) {
+    const DecoderLayer<T>& t = f.layers[l];
+    const std::string layer = at + "tap/layer" + std::to_string(l) + ".";
+    run.put(layer + "attn", t.attn);
+    run.put(layer + "attn_read", t.attn_read);
+    run.put(layer + "ffn_read", t.ffn_read);
+    run.put(layer + "prefix", t.prefix);
+    run.put(layer + "hidden", t.prefix);
+    run.put(layer + "bank", t.bank);
+    if (t.moe.routing.ids.empty()) continue;
+    const Array<T> ids = numbers<T>(t.moe.routing.ids, t.moe.routing.weights.shape);
+    const auto n = static_cast<std::int64_t>(l);
+    run.put(layer + "expert_ids", arranged(run, n, t.moe.routing, ids));
+    run.put(layer + "route_weights", arranged(run, n, t.moe.routing, t.moe.routing.weights));
+    run.put(layer + "routed_sum", t.moe.mixture.sum);
+  }
+  run.put(at + "tap/output_read", f.output_read);
+}
+
+template <class T>
+void put_tap_gradients(Run<T>& run, const DecoderForward<T>& f, const DecoderGradients<T>& d,
+                       const std::string& at) {
+  for (std::size_t l = 0; l < d.layers.size(); ++l) {
+    const DecoderLayerGradients<T>& g = d.layers[l];
+    const std::string layer = at + "tap/layer" + std::to_string(l) + ".";
+    run.grad(layer + "attn", g.attn);
+    run.grad(layer + "attn_read", g.attn_read);
+    run.grad(layer + "ffn_read", g.ffn_read);
+    run.grad(layer + "prefix", g.prefix);
+    run.grad(layer + "hidden", g.prefix);
+    if (g.bank.count() > 0) run.grad(layer + "bank", g.bank);
+    const MoeLayer<T>& moe = f.layers[l].moe;
+    if (moe.routing.ids.empty()) continue;
+    run.grad(layer + "route_weights",
+             arranged(run, static_cast<std::int64_t>(l), moe.routing, g.moe.weights));
+    run.grad(layer + "routed_sum", g.moe.sum);
+  }
+  run.grad(at + "tap/output_read", d.output_read);
+}
+
+// The labels of each row: as given, or the next token's.
+std::vector<std::int64_t> shifted(const Case& c, const std::vector<std::int64_t>& given) {
+  if (!c.options.flag("shift")) return given;
+  const std::int64_t T = c.sizes["T"];
+  std::vector<std::int64_t> labels(given.size(), -100);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (static_cast<std::int64_t>(i) % T + 1 < T) labels[i] = given[i + 1];
+  return labels;
+}
+
+// An expert without a token: a gradient of zero, unless the source's loop never reaches it (empty=none).
+template <class T>
+void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
+  const bool none = run.options().get("empty", "zero") == "none";
+  for (std::size_t l = 0; l < f.layers.size(); ++l) {
+    const std::vector<std::int64_t>& load = f.layers[l].moe.routing.load;
+    for (std::size_t e = 0; e < load.size(); ++e)
+      for (const char* w : {"w1", "w2", "w3"}) {
+        if (load[e] != 0) continue;
+        const std::string name = Decoder::layer(static_cast<std::int64_t>(l)) +
+                                 "block_sparse_moe.experts." + std::to_string(e) + "." + w + ".weight";
+        run.results().erase("grads/params/" + name);
+        if (!none) run.param_grad(name, Array<T>(run.param(name).shape));
+      }
+  }
+}
+
+template <class T>
+void backward(Run<T>& run, const DecoderForward<T>& f, const Array<T>& d_logits, const Decoder& d,
+              const std::vector<std::int64_t>& tokens, bool taps, const std::string& at) {
+  const DecoderGradients<T> g = decoder_backward(run, f, d_logits, d);
+  embedding_backward(run, tokens, g.embeddings, "model.embed_tokens.weight");
+  if (taps) put_tap_gradients(run, f, g, at);
+  settle_empty(run, f);
+}
+
+// Balancing by the sign rule before a step: the bias moves by c sign(mean load - load), less the
+// mean of those moves (k3.md §3.6).
+template <class T>
+void balance(Run<T>& run, const DecoderForward<T>& f, const std::string& at) {
+  const T c = static_cast<T>(run.options().real("balance", 0));
+  if (c == 0) return;
+  for (std::size_t l = 0; l < f.layers.size(); ++l) {
+    const std::vector<std::int64_t>& load = f.layers[l].moe.routing.load;
+    if (load.empty()) continue;
+    const std::string number = std::to_string(l),
+                      name = "params/" + Decoder::layer(static_cast<std::int64_t>(l)) +
+                             "block_sparse_moe.gate.e_score_correction_bias";
+    T total = 0, moved = 0;
+    for (const std::int64_t n : load) total += static_cast<T>(n);
+    const T mean = total / static_cast<T>(load.size());
+    std::vector<T> delta;
+    for (const std::int64_t n : load) {
+      const T gap = mean - static_cast<T>(n);
+      delta.push_back(gap > 0 ? c : gap < 0 ? -c : T{0});
+      moved += delta.back();
+    }
+    Array<T> bias = run.in(name);
+    for (std::size_t e = 0; e < load.size(); ++e)
+      bias.data[e] += delta[e] - moved / static_cast<T>(load.size());
+    run.put(at + "tokens_per_expert/" + number, numbers<T>(load, {std::ssize(load)}));
+    run.put(at + "expert_bias_after/" + number, bias);
+    run.replace(name, std::move(bias));
+  }
+}
+
+template <class T>
+using States = std::map<std::string, Moments<T>>;
+
+// Steps every parameter that has a gradient, and files the gradients under the step.
+template <class T>
+void optimize(Run<T>& run, States<T>& states, int step, const std::string& at, bool last) {
+  const AdamW adam = optimizer(run.options());
+  std::vector<T> squares;
+  auto& results = run.results();
+  for (const TensorSpec& p : decoder_parameters(run.problem())) {
+    const std::string name = p.name.substr(7);
+    if (const auto it = results.find("grads/" + p.name); it != results.end()) {
+      for (const T g : it->second.data) squares.push_back(g * g);
+      Array<T> value = run.in(p.name);
+      adamw_step(value, it->second, states[name], step, adam);
+      run.replace(p.name, std::move(value));
+      Array<T> gradient = std::move(it->second);
+      results.erase(it);
+      results.insert_or_assign("grads/" + at + p.name, std::move(gradient));
+    }
+    run.put(at + "params_after/" + name, run.in(p.name));
+    if (!last || !states.contains(name)) continue;
+    run.put("adam/exp_avg/" + name, states[name].first);
+    run.put("adam/exp_avg_sq/" + name, states[name].second);
+  }
+  Array<T> norm(std::vector<std::int64_t>{});
+  norm[0] = std::sqrt(run.sum(squares));
+  run.put(at + "grad_norm", std::move(norm));
+}
+
+template <class T>
+void formulas(Run<T>& run) {
+  const Case& c = run.problem();
+  const Decoder d = decoder_config(c);
+  const auto steps = static_cast<int>(c.options.integer("steps", 0));
+  const std::vector<std::int64_t> tokens = run.ids("tokens");
+  const Turns<T> turns = turns_of(run, d);
+  States<T> states;
+  for (int step = 1; step <= std::max(steps, 1); ++step) {
+    const std::string at = steps > 0 ? "step" + std::to_string(step) + "/" : "";
+    const bool taps = c.options.flag("taps") && step == 1;
+    const DecoderForward<T> f =
+        decoder(run, embedding(run, tokens, "model.embed_tokens.weight"), d, turns);
+    run.put(at + "logits", f.logits);
+    if (taps) put_taps(run, f, at);
+    if (!c.options.flag("loss")) {
+      if (run.wants_gradients())
+        backward(run, f, run.in("cotangents/logits").as(f.logits.shape), d, tokens, taps, at);
+      return;
+    }
+    const CrossEntropy<T> loss = cross_entropy(run, f.logits, shifted(c, run.ids("labels")));
+    Array<T> scalar(std::vector<std::int64_t>{});
+    scalar[0] = loss.loss;
+    run.put(at + "loss", std::move(scalar));
+    if (!run.wants_gradients() && steps == 0) return;
+    backward(run, f, loss.d_logits, d, tokens, taps, at);
+    if (steps == 0) return;
+    balance(run, f, at);
+    optimize(run, states, step, at, step == steps);
+  }
+}
+
+constexpr Formulas kFormulas{formulas<double>, formulas<float>};
+
+Expected reference(const Case& c, const Tensors& tensors, bool gradients) {
+  return expected_of(decoder_outputs(c), kFormulas, c, tensors, gradients);
+}
+Evaluation base(const BaseRequest& r) {
+  return evaluation_of(decoder_outputs(r.problem), kFormulas, r);
+}
+
+OpDef op(std::string_view name, std::string_view what) {
+  return {.name = name,
+          .what = what,
+          .kind = OpKind::Composite,
+          .directions = {Direction::Forward, Direction::Backward},
+          .sources = {"Kimi K3 (arXiv 2607.24653)", "torchtitan models.kimi_k3",
+                      "transformers models.kimi_linear, deepseek_v3"},
+          .inputs = decoder_inputs,
+          .outputs = decoder_outputs,
+          .refuses = decoder_refuses,
+          .reference = reference,
+          .base = base,
+          .contract = composite_contract,
+          .import = decoder_import};
+}
+
+const Register whole{
+    op("decoder", "tokens -> attention and feed-forward layers -> logits, loss, AdamW steps")};
+const Register stack{
+    op("attn_res_stack", "a decoder of MLA and dense layers on attention residuals")};
+const Register whole_bound{BoundDef{.op = "decoder", .bound = composite_bound}};
+const Register stack_bound{BoundDef{.op = "attn_res_stack", .bound = composite_bound}};
+
+}  // namespace
+}  // namespace parity::net
