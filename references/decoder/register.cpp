@@ -96,7 +96,8 @@ std::vector<std::int64_t> shifted(const Case& c, const std::vector<std::int64_t>
   return labels;
 }
 
-// An expert without a token: a gradient of zero, unless the source's loop never reaches it (empty=none).
+// An expert without a token: a gradient of zero, unless the source's loop never reaches it
+// (empty=none).
 template <class T>
 void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
   const bool none = run.options().get("empty", "zero") == "none";
@@ -106,7 +107,8 @@ void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
       for (const char* w : {"w1", "w2", "w3"}) {
         if (load[e] != 0) continue;
         const std::string name = Decoder::layer(static_cast<std::int64_t>(l)) +
-                                 "block_sparse_moe.experts." + std::to_string(e) + "." + w + ".weight";
+                                 "block_sparse_moe.experts." + std::to_string(e) + "." + w +
+                                 ".weight";
         run.results().erase("grads/params/" + name);
         if (!none) run.param_grad(name, Array<T>(run.param(name).shape));
       }

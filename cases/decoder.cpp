@@ -1,0 +1,110 @@
+// Cases of decoder and attn_res_stack.
+#include <cmath>
+
+#include "harness/kernel.hpp"
+#include "harness/numeric/philox.hpp"
+
+namespace parity {
+namespace {
+
+// Unit scale everywhere (k3.md §6.6): at the usual 0.02 half of the model is numerically invisible.
+void unit_scale(const RowDraw& d, std::span<double> out) {
+  const std::string& name = d.spec.name;
+  if (name == "tokens" || name == "labels") {
+    const std::int64_t V = d.problem.sizes["V"];
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] =
+          static_cast<double>(d.rng.integer(static_cast<std::uint64_t>(d.first) + i, 0, V - 1));
+    if (name == "labels" && d.row == 0) out[out.size() / 2] = -100;
+    return;
+  }
+  d.rng.fill_normal(static_cast<std::uint64_t>(d.first), out);
+  if (!name.starts_with("params/")) return;
+  const double width = std::sqrt(static_cast<double>(out.size()));
+  const bool norm = name.find("norm") != std::string::npos && name.ends_with(".weight");
+  for (double& x : out) {
+    if (norm)
+      x = 1 + x / 4;
+    else if (name.ends_with("A_log") || name.ends_with("dt_bias"))
+      x *= 0.7;
+    else if (name.find("_conv1d.") != std::string::npos)
+      x *= 0.6;
+    else if (name.ends_with("e_score_correction_bias"))
+      x *= 0.1;
+    else if (name.find("embed_tokens") == std::string::npos)
+      x *= 1.3 / width;
+  }
+}
+
+const Fill kUnit{"unit_scale", "every path is numerically visible", unit_scale};
+
+Sizes sizes(std::int64_t B, std::int64_t T, std::int64_t L) {
+  return {{"B", B, {}}, {"T", T, {}}, {"D", 16, {}}, {"V", 24, {}}, {"L", L, {}}};
+}
+
+Options k3(std::initializer_list<std::pair<const std::string, std::string>> more) {
+  Options o{{"full", "1"},   {"block", "1"}, {"dense", "1"},   {"ffn", "20"}, {"heads", "2"},
+            {"kda", "4"},    {"conv", "3"},  {"ql", "8"},      {"kl", "6"},   {"nope", "4"},
+            {"rope", "4"},   {"vd", "4"},    {"experts", "4"}, {"topk", "2"}, {"ehid", "6"},
+            {"latent", "8"}, {"shared", "6"}};
+  for (const auto& [name, value] : more) o.set(name, value);
+  return o;
+}
+
+std::string_view exempt(const Case& c, std::string_view tensor, std::string_view) {
+  if (tensor.ends_with("layers.0.self_attention_res_norm.weight") ||
+      tensor.ends_with("layers.0.self_attention_res_proj.weight"))
+    return "the first read has an empty bank, and reads nothing";
+  if (c.op == "decoder" && tensor.find(".experts.") != std::string_view::npos)
+    return "an expert may have no token";
+  return "";
+}
+
+const Register parity_model{CaseSet{
+    .op = "decoder",
+    .what = "The two-layer parity model at unit scale: KDA and dense, then MLA and experts",
+    .lane = Lane::Smoke,
+    .sizes = {sizes(2, 8, 2)},
+    .dtypes = {Dtype::F32},
+    .fills = {kUnit},
+    .options = {k3({{"loss", "1"}}), k3({})},
+    .exempt = exempt,
+}};
+
+const Register stack{CaseSet{
+    .op = "attn_res_stack",
+    .what =
+        "Blocks of one, two and three layers: which bank a read finds, and what its gradient is",
+    .lane = Lane::Smoke,
+    .sizes = {sizes(2, 6, 5)},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {kUnit},
+    .options = {{{"block", "1"},
+                 {"ffn", "12"},
+                 {"heads", "2"},
+                 {"ql", "6"},
+                 {"kl", "5"},
+                 {"nope", "4"},
+                 {"rope", "2"},
+                 {"vd", "4"}},
+                {{"block", "2"},
+                 {"ffn", "12"},
+                 {"heads", "2"},
+                 {"ql", "6"},
+                 {"kl", "5"},
+                 {"nope", "4"},
+                 {"rope", "2"},
+                 {"vd", "4"}},
+                {{"block", "3"},
+                 {"ffn", "12"},
+                 {"heads", "2"},
+                 {"ql", "6"},
+                 {"kl", "5"},
+                 {"nope", "4"},
+                 {"rope", "2"},
+                 {"vd", "4"}}},
+    .exempt = exempt,
+}};
+
+}  // namespace
+}  // namespace parity
