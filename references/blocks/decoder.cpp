@@ -165,7 +165,8 @@ DecoderGradients<T> decoder_backward(Run<T>& run, const DecoderForward<T>& f,
             : kda_layer_backward(run, t.attn_normed, t.kda, g.attn, kda_of(d, l));
     g.attn_read =
         rms_norm_backward(run, t.attn_read, d_attn, name + "input_layernorm.weight", norm_of(d));
-    if (opens(d, l)) dp = Array<T>(dp.shape);  // the prefix began anew
+    if (opens(d, l) && !run.fault("P-decoder-prefix-gradient"))
+      dp = Array<T>(dp.shape);  // the prefix began anew
     if (t.before.shape[1] > 0) {
       const AttnResGradients<T> r =
           attn_res_backward(run, t.before, t.entering, g.attn_read, read_of(d, l, kAttnRead));
@@ -174,7 +175,7 @@ DecoderGradients<T> decoder_backward(Run<T>& run, const DecoderForward<T>& f,
         const Array<T> entry = entry_of(d_bank, t.before.shape[1]);
         for (const std::size_t s : sharing) all.layers[s].bank = d_bank;
         sharing.clear();
-        add(dp, entry);
+        if (!run.fault("P-decoder-bank-detached")) add(dp, entry);
         d_bank = shortened(d_bank);
       }
       add(d_bank, r.bank);

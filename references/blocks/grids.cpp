@@ -191,7 +191,8 @@ Array<T> positions_backward(Run<T>& run, const Array<T>& table, const Array<T>& 
 }
 
 template <class T>
-Array<T> rope_cos_sin(Run<T>& run, const std::vector<Place>& at, std::int64_t D, const Rope& rope) {
+Array<T> rope_cos_sin(Run<T>& run, const std::vector<Place>& at, std::int64_t D,
+                      const GridRope& rope) {
   const std::int64_t pairs = D / 2, quarter = D / 4;
   Array<T> result({static_cast<std::int64_t>(at.size()), pairs, 2});
   const bool concatenated = run.fault("P-vit-rope-concat");
@@ -215,7 +216,7 @@ Array<T> rope_cos_sin(Run<T>& run, const std::vector<Place>& at, std::int64_t D,
 }
 
 template <class T>
-void rotate(Run<T>& run, Array<T>& x, const Array<T>& cos_sin, const Rope& rope, bool back) {
+void rotate(Run<T>& run, Array<T>& x, const Array<T>& cos_sin, const GridRope& rope, bool back) {
   const std::int64_t N = x.shape[0], H = x.shape[1], D = x.shape[2], pairs = D / 2;
   for (std::int64_t n = 0; n < N; ++n)
     for (std::int64_t h = 0; h < H; ++h)
@@ -238,8 +239,9 @@ void rotate(Run<T>& run, Array<T>& x, const Array<T>& cos_sin, const Rope& rope,
   template Array<T> positions(Run<T>&, const Array<T>&, const std::vector<Grid>&, Interpolation); \
   template Array<T> positions_backward(Run<T>&, const Array<T>&, const Array<T>&,                 \
                                        const std::vector<Grid>&, Interpolation);                  \
-  template Array<T> rope_cos_sin(Run<T>&, const std::vector<Place>&, std::int64_t, const Rope&);  \
-  template void rotate(Run<T>&, Array<T>&, const Array<T>&, const Rope&, bool);
+  template Array<T> rope_cos_sin(Run<T>&, const std::vector<Place>&, std::int64_t,                \
+                                 const GridRope&);                                                \
+  template void rotate(Run<T>&, Array<T>&, const Array<T>&, const GridRope&, bool);
 PARITY_INSTANTIATE(double)
 PARITY_INSTANTIATE(float)
 #undef PARITY_INSTANTIATE

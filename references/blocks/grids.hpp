@@ -57,15 +57,15 @@ Array<T> positions_backward(Run<T>&, const Array<T>& table_MND, const Array<T>& 
 
 // 2-D rotation of heads of width D: pair 2i turns by col theta^(-4i/D), pair 2i+1 by row
 // theta^(-4i/D), i < D/4. A pair is two neighbours, or element j and j + D/2 (halves).
-struct Rope {
+struct GridRope {
   double theta = 1e4;
   bool halves = false;
 };
 template <class T>
 Array<T> rope_cos_sin(Run<T>&, const std::vector<Place>&, std::int64_t D,
-                      const Rope&);  // [patches, D/2, 2]
+                      const GridRope&);  // [patches, D/2, 2]
 // Turns x [patches,H,D] by the angles, or back: the backward of a rotation is its inverse.
 template <class T>
-void rotate(Run<T>&, Array<T>& x_NHD, const Array<T>& cos_sin, const Rope&, bool back);
+void rotate(Run<T>&, Array<T>& x_NHD, const Array<T>& cos_sin, const GridRope&, bool back);
 
 }  // namespace parity::net

@@ -85,7 +85,7 @@ TEST(Rope, TurnsBackToWhereItStarted) {
   net::Run<double> run(c, none, false);
   const std::vector<Place> at = places(parse_grids("2x3x2"));
   for (const bool halves : {false, true}) {
-    const Rope rope{.halves = halves};
+    const GridRope rope{.halves = halves};
     const Array<double> cos_sin = rope_cos_sin(run, at, 8, rope);
     Array<double> x({12, 2, 8});
     for (std::int64_t i = 0; i < x.count(); ++i) x[i] = static_cast<double>(i % 7) - 3;

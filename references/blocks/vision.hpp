@@ -28,7 +28,7 @@ struct VisionTower {
   double eps = 0x1p-23;     // of the tower's norms
   double projector_eps = 1e-5;
   Interpolation interpolation = Interpolation::Bilinear;
-  Rope rope = {};
+  GridRope rope = {};
   Gelu gelu = Gelu::Tanh, projector_gelu = Gelu::Erf;
 
   std::int64_t merged() const;  // tokens that the projector returns

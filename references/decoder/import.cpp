@@ -3,8 +3,10 @@
 #include <cctype>
 #include <fmt/format.h>
 
+#include "harness/failure.hpp"
 #include "harness/text.hpp"
 #include "references/blocks/stored.hpp"
+#include "references/blocks/vision.hpp"
 #include "references/decoder/problem.hpp"
 #include "references/moe_import.hpp"
 #include "references/router_import.hpp"
@@ -86,6 +88,9 @@ class Names {
   // The stored name of a released one, below params/, with a range where it is part of a tensor.
   std::string operator()(const std::string& name) const {
     if (has(name)) return name;
+    if (has("language_model." + name)) return "language_model." + name;
+    if (const std::string tower = "vision_encoder." + torchtitan_vision_name(name); has(tower))
+      return tower;
     const std::int64_t l = layer_of(name);
     const bool full = l >= 0 && config_.full.at(static_cast<std::size_t>(l));
     const std::string other = torchtitan_name(name, full);
@@ -262,6 +267,68 @@ void import_steps(const Reader& r) {
     r.c.options.set("balance", shortest(x));
 }
 
+std::vector<std::int64_t> shape_of(const StoredCase& stored,
+                                   std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (const std::string path = std::string(kParams) + name; holds(stored, path))
+      return stored_shape(stored, path);
+  throw GoldenError(fmt::format("{}: {} has no {}", stored.file, stored.name, *names.begin()));
+}
+
+// The two-layer model of the frozen golden (k3.md §1.3), whose sizes its cases do not repeat.
+void import_parity_model(const Reader& r) {
+  const Options fixed{{"full", "1"},  {"block", "1"}, {"ffn", "32"},   {"heads", "2"},
+                      {"kda", "4"},   {"conv", "3"},  {"ql", "8"},     {"kl", "8"},
+                      {"nope", "4"},  {"rope", "4"},  {"vd", "4"},     {"experts", "2"},
+                      {"topk", "1"},  {"ehid", "8"},  {"latent", "8"}, {"shared", "8"},
+                      {"dense", "1"}, {"three", "1"}, {"v_L", "1"},    {"v_H", "3"}};
+  for (const auto& [name, value] : fixed.map()) r.c.options.set(name, value);
+  if (stored_integer(r.stored, "renormalise_top1", 1) == 0) r.c.options.set("renorm", "0");
+  r.c.sizes.set({"L", 2, {}});
+  r.c.sizes.set({"S", stored_shape(r.stored, "inputs/text_tokens").at(1), {}});
+}
+
+void import_images(const Reader& r) {
+  const StoredCase& stored = r.stored;
+  Options& o = r.c.options;
+  const auto set = [&](const char* option, std::int64_t x) { o.set(option, std::to_string(x)); };
+  std::string grids;
+  const std::vector<double> thw = stored.read("inputs/grid_thw").widened();
+  for (std::size_t i = 0; i + 2 < thw.size(); i += 3)
+    grids += fmt::format("{}{}x{}x{}", i > 0 ? "+" : "", thw[i], thw[i + 1], thw[i + 2]);
+  o.set("images", grids);
+  const std::string other = "vision_encoder.layers.0.";
+  const bool torchtitan = holds(stored, std::string(kParams) + other + "norm1.weight");
+  const auto shape = [&](const char* name, const char* theirs) {
+    return shape_of(stored, {name, theirs});
+  };
+  const auto wo =
+      shape("vision_tower.encoder.blocks.0.wo.weight", "vision_encoder.layers.0.attn.proj.weight");
+  const auto table = shape("vision_tower.patch_embed.pos_emb.weight", "vision_encoder.pos_embed");
+  const auto patch =
+      shape("vision_tower.patch_embed.proj.weight", "vision_encoder.patch_embed.weight");
+  set("v_D", wo.at(0));
+  set("v_Q", wo.at(1));
+  set("v_F", shape("vision_tower.encoder.blocks.0.mlp.fc0.weight",
+                   "vision_encoder.layers.0.mlp.linear_fc1.weight")
+                 .at(0));
+  set("v_M", table.at(0));
+  set("v_N", table.at(1));
+  set("v_J", shape("mm_projector.proj.0.weight", "vision_encoder.projector.linear_1.weight").at(0));
+  std::int64_t elements = 1, side = 1;
+  for (std::size_t i = 1; i < patch.size(); ++i) elements *= patch[i];
+  while (3 * side * side < elements) ++side;
+  set("v_P", side);
+  r.integer("v_L", {"vit_layers"});
+  r.integer("v_H", {"vit_heads"});
+  if (torchtitan) {
+    o.set("v_qkv", "split");
+    o.set("v_layout", "padded");
+    o.set("v_eps", shortest(stored_real(stored, "vit_norm_eps", 1e-5)));
+  }
+  if (const std::int64_t id = stored_integer(stored, "image_id", 7); id != 7) set("image_id", id);
+}
+
 }  // namespace
 
 ImportedCase decoder_import(const StoredCase& stored) {
@@ -269,26 +336,23 @@ ImportedCase decoder_import(const StoredCase& stored) {
   Case& c = imported.problem;
   c.op = stored_text(stored, "op");
   c.dtype = stored_dtype(stored);
-  if (holds(stored, "inputs/pixels")) {
-    imported.unsupported = "a decoder with images";
-    return imported;
-  }
   const Reader r{stored, c};
   const std::string source = stored_text(stored, "source");
-  const std::vector<std::int64_t> tokens = stored_shape(stored, "inputs/tokens");
-  const auto shape = [&](const char* name, const char* other) {
-    const std::string path = std::string(kParams) + name;
-    return stored_shape(stored, holds(stored, path) ? path : std::string(kParams) + other);
-  };
+  const bool three = holds(stored, "inputs/mm_tokens");
+  const std::vector<std::int64_t> tokens =
+      stored_shape(stored, three ? "inputs/mm_tokens" : "inputs/tokens");
   const std::vector<std::int64_t> table =
-      shape("model.embed_tokens.weight", "tok_embeddings.weight");
+      shape_of(stored, {"model.embed_tokens.weight", "tok_embeddings.weight",
+                        "language_model.model.embed_tokens.weight"});
   c.sizes = Sizes{{"B", tokens.at(0), {}},
                   {"T", tokens.at(1), {}},
                   {"D", table.at(1), {}},
                   {"V", table.at(0), {}},
                   {"L", r.first({"layers", "num_hidden_layers"}, 1), {}}};
   import_layers(r);
+  if (three) import_parity_model(r);
   import_mixture(r, source);
+  if (holds(stored, "inputs/pixels")) import_images(r);
   import_steps(r);
   if (holds(stored, "inputs/labels")) c.options.set("loss", "1");
   if (stored_text(stored, "note").find("labels are shifted inside the loss") != std::string::npos)
@@ -301,9 +365,9 @@ ImportedCase decoder_import(const StoredCase& stored) {
   const Names names(stored, c);
   import_composite(stored, registry().op_or_throw(c.op), imported,
                    [&](const std::string& ours) { return stored_name(names, ours); });
-  // After a step of Adam, parameters whose gradient is rounding noise have moved by the whole learning rate, either way, and
-  // what the next step does to single parameters is no longer a matter of rounding. In less than fp64, loss and logits
-  // are what is compared of later steps.
+  // After a step of Adam, parameters whose gradient is rounding noise have moved by the whole
+  // learning rate, either way, and what the next step does to single parameters is no longer a
+  // matter of rounding. In less than fp64, loss and logits are what is compared of later steps.
   if (c.dtype != Dtype::F64)
     for (std::int64_t step = 2; step <= c.options.integer("steps", 0); ++step) {
       const std::string at = fmt::format("step{}/", step);

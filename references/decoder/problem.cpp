@@ -6,6 +6,7 @@
 #include "harness/text.hpp"
 #include "references/blocks/open.hpp"
 #include "references/blocks/unit_op.hpp"
+#include "references/vision_tower/problem.hpp"
 
 namespace parity::net {
 namespace {
@@ -113,6 +114,29 @@ std::int64_t rows(const Case& c) { return c.sizes.get("B", 1) * c.sizes["T"]; }
 
 }  // namespace
 
+bool has_images(const Case& c) { return !c.options.get("images", "").empty(); }
+
+Case vision_case(const Case& c) {
+  Case tower;
+  tower.op = "vision_tower";
+  tower.dtype = c.dtype;
+  for (const char* size : {"L", "D", "H", "Q", "F", "P", "M", "N", "J"})
+    if (const std::int64_t extent = option(c, (std::string("v_") + size).c_str()); extent > 0)
+      tower.sizes.set({size, extent, {}});
+  tower.sizes.set({"O", c.sizes["D"], {}});
+  tower.options.set("grids", c.options.get("images", ""));
+  for (const char* name : {"qkv", "layout", "eps"})
+    if (const std::string value = c.options.get(std::string("v_") + name, ""); !value.empty())
+      tower.options.set(name, value);
+  return tower;
+}
+
+Case with_tokens(const Case& c, std::int64_t T) {
+  Case other = c;
+  other.sizes.set({"T", T, {}});
+  return other;
+}
+
 std::vector<std::int64_t> layer_list(const Case& c) {
   const std::string text = c.options.get("full", "all");
   std::vector<std::int64_t> list;
@@ -208,11 +232,37 @@ std::vector<TensorSpec> decoder_parameters(const Case& c) {
     p.matrix("model.output_attn_res_proj", 1, D);
   }
   p.matrix("lm_head", V, D);
+  if (has_images(c))
+    for (TensorSpec& spec : vision::inputs(vision_case(c)))
+      if (spec.name.starts_with("params/")) p.specs.push_back(std::move(spec));
   return std::move(p.specs);
 }
 
+// What the parity model returns.
+std::vector<TensorSpec> three_results(const Case& c) {
+  const Dim B{"B", c.sizes.get("B", 1)}, V{"V", c.sizes["V"]};
+  const auto spec = [&](const char* name, std::vector<Dim> extents) {
+    return TensorSpec{
+        .name = name, .role = Role::Output, .dtype = c.dtype, .dims = std::move(extents)};
+  };
+  TensorSpec vision = vision::outputs(vision_case(c)).front();
+  vision.name = "vision";
+  return {spec("text", {B, {"S", c.sizes["S"]}, V}), vision,
+          spec("multimodal", {B, {"T", c.sizes["T"]}, V})};
+}
+
 std::vector<TensorSpec> decoder_inputs(const Case& c) {
-  std::vector<TensorSpec> specs = {{.name = "tokens", .dtype = Dtype::I64, .dims = dims(c, {})}};
+  const bool three = c.options.flag("three");
+  std::vector<TensorSpec> specs = {
+      {.name = three ? "mm_tokens" : "tokens", .dtype = Dtype::I64, .dims = dims(c, {})}};
+  if (three)
+    specs.push_back({.name = "text_tokens",
+                     .dtype = Dtype::I64,
+                     .dims = {{"B", c.sizes.get("B", 1)}, {"S", c.sizes["S"]}}});
+  if (has_images(c))
+    for (TensorSpec& spec : vision::inputs(vision_case(c)))
+      if (spec.role == Role::Input && !spec.name.starts_with("params/"))
+        specs.push_back(std::move(spec));
   if (c.options.flag("loss"))
     specs.push_back({.name = "labels", .dtype = Dtype::I64, .dims = dims(c, {})});
   if (c.options.flag("order"))
@@ -223,7 +273,13 @@ std::vector<TensorSpec> decoder_inputs(const Case& c) {
                          .dtype = Dtype::I64,
                          .dims = {{"T", rows(c)}, {"K", option(c, "topk", 1)}}});
   for (TensorSpec& spec : decoder_parameters(c)) specs.push_back(std::move(spec));
-  if (!c.options.flag("loss"))
+  if (three)
+    for (TensorSpec spec : three_results(c)) {
+      spec.name = "cotangents/" + spec.name;
+      spec.role = Role::Cotangent;
+      specs.push_back(std::move(spec));
+    }
+  else if (!c.options.flag("loss"))
     specs.push_back({.name = "cotangents/logits",
                      .role = Role::Cotangent,
                      .dtype = c.dtype,
@@ -241,7 +297,10 @@ std::vector<TensorSpec> decoder_outputs(const Case& c) {
   };
   for (std::int64_t step = 1; step <= std::max<std::int64_t>(steps, 1); ++step) {
     const std::string at = steps > 0 ? "step" + std::to_string(step) + "/" : "";
-    put(at + "logits", Role::Output, c.dtype, dims(c, {{"V", c.sizes["V"]}}));
+    if (c.options.flag("three"))
+      for (TensorSpec& spec : three_results(c)) specs.push_back(std::move(spec));
+    else
+      put(at + "logits", Role::Output, c.dtype, dims(c, {{"V", c.sizes["V"]}}));
     if (c.options.flag("loss")) put(at + "loss", Role::Output, wide, {});
     if (steps > 0) put(at + "grad_norm", Role::Output, wide, {});
     if (c.options.flag("taps") && step == 1) {
@@ -263,7 +322,14 @@ std::vector<TensorSpec> decoder_outputs(const Case& c) {
             {{"R", R}, {"L", d.moe.latent ? option(c, "latent") : D}});
       }
       tap("output_read", c.dtype, dims(c, {{"D", D}}));
+      if (has_images(c)) {
+        tap("embeds", c.dtype, dims(c, {{"D", D}}));
+        tap("vision", c.dtype, vision::outputs(vision_case(c)).front().dims);
+      }
     }
+    if (has_images(c) && steps == 0)
+      for (const TensorSpec& spec : vision::inputs(vision_case(c)))
+        if (spec.name == "pixels") put("grads/inputs/pixels", Role::Gradient, c.dtype, spec.dims);
     for (std::int64_t l = 0; l < c.sizes["L"] && steps > 0; ++l)
       if (decoder_mixes(c, l) && c.options.real("balance", 0) != 0) {
         put(at + "tokens_per_expert/" + std::to_string(l), Role::Ids, Dtype::I64,
@@ -291,6 +357,8 @@ std::string decoder_refuses(const Case& c) {
   for (const std::int64_t l : layer_list(c))
     if (l < 0 || l >= c.sizes["L"]) return "option full names a layer that is not there";
   if (option(c, "steps") > 0 && !c.options.flag("loss")) return "steps need labels";
+  if (c.options.flag("three") && !has_images(c)) return "the parity model has an image";
+  if (has_images(c)) return vision::refuses(vision_case(c));
   return "";
 }
 

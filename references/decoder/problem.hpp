@@ -30,6 +30,11 @@ std::vector<TensorSpec> decoder_outputs(const Case&);
 std::string decoder_refuses(const Case&);
 ImportedCase decoder_import(const StoredCase&);
 
+bool has_images(const Case&);
+Case vision_case(const Case&);  // of its tower
+// The same decoder over other tokens.
+Case with_tokens(const Case&, std::int64_t T);
+
 bool decoder_mixes(const Case&, std::int64_t layer);  // whether its feed-forward is a mixture
 std::vector<std::int64_t> layer_list(const Case&);    // of option full
 

@@ -1,11 +1,15 @@
 // decoder and attn_res_stack: references/blocks/decoder.hpp with an embedding, a loss and steps of
 // AdamW (references/decoder/problem.hpp).
 #include <cmath>
+#include <optional>
 
+#include "harness/failure.hpp"
 #include "references/blocks/adamw.hpp"
 #include "references/blocks/layers.hpp"
 #include "references/blocks/mla_parts.hpp"
+#include "references/blocks/scatter.hpp"
 #include "references/decoder/problem.hpp"
+#include "references/vision_tower/layout.hpp"
 
 namespace parity::net {
 namespace {
@@ -115,13 +119,97 @@ void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
   }
 }
 
+// Features of the images, once for all forwards that read them; d collects the gradients of their
+// readers.
 template <class T>
-void backward(Run<T>& run, const DecoderForward<T>& f, const Array<T>& d_logits, const Decoder& d,
-              const std::vector<std::int64_t>& tokens, bool taps, const std::string& at) {
-  const DecoderGradients<T> g = decoder_backward(run, f, d_logits, d);
-  embedding_backward(run, tokens, g.embeddings, "model.embed_tokens.weight");
-  if (taps) put_tap_gradients(run, f, g, at);
-  settle_empty(run, f);
+struct Images {
+  vision::Problem problem;
+  Array<T> pixels;
+  VisionState<T> state;
+  Array<T> d;
+};
+
+template <class T>
+Images<T> images_of(Run<T>& run) {
+  Images<T> images{vision::problem_of(vision_case(run.problem())), {}, {}, {}};
+  images.pixels = vision::flattened(images.problem, run.in("pixels"), false);
+  images.state = vision_tower(run, images.pixels, images.problem.tower);
+  images.d = Array<T>(images.state.y.shape);
+  return images;
+}
+
+template <class T>
+void images_backward(Run<T>& run, const Images<T>& images) {
+  const VisionGradients<T> d =
+      vision_tower_backward(run, images.pixels, images.state, images.d, images.problem.tower);
+  run.grad("inputs/pixels", vision::laid_out(images.problem, d.pixels, false));
+}
+
+// One pass over some tokens, with the images' features in their places where there are images.
+template <class T>
+struct Pass {
+  Case problem;
+  std::vector<std::int64_t> tokens;
+  ScatterPlan plan;  // empty without images
+  Decoder config;
+  Array<T> embeddings;
+  DecoderForward<T> f;
+};
+
+template <class T>
+Pass<T> forward(Run<T>& run, const Case& problem, const std::string& tokens,
+                const Images<T>* images) {
+  Pass<T> pass{problem, run.ids(tokens), {}, decoder_config(problem), {}, {}};
+  pass.embeddings = embedding(run, pass.tokens, "model.embed_tokens.weight");
+  if (images) {
+    pass.plan = scatter_runs({.rows = pass.config.batch,
+                              .length = pass.config.tokens,
+                              .ids = pass.tokens,
+                              .image = problem.options.integer("image_id", 7)},
+                             images->problem.tower.merged_by_item());
+    if (!pass.plan.refused.empty()) throw UsageError(pass.plan.refused);
+    pass.embeddings = scatter(pass.plan, pass.embeddings, images->state.y);
+  }
+  pass.f = decoder(run, pass.embeddings, pass.config, turns_of(run, pass.config));
+  return pass;
+}
+
+template <class T>
+void backward(Run<T>& run, const Pass<T>& pass, const Array<T>& d_logits, Images<T>* images,
+              bool taps, const std::string& at) {
+  const DecoderGradients<T> g = decoder_backward(run, pass.f, d_logits, pass.config);
+  Array<T> d_text = g.embeddings;
+  if (images) {
+    ScatterGradients<T> d =
+        scatter_backward(pass.plan, g.embeddings, std::ssize(pass.tokens), images->state.y.rows());
+    d_text = std::move(d.text);
+    add(images->d, d.features);
+  }
+  embedding_backward(run, pass.tokens, d_text, "model.embed_tokens.weight");
+  if (taps) put_tap_gradients(run, pass.f, g, at);
+  if (taps && images) {
+    run.grad(at + "tap/embeds", g.embeddings);
+    run.grad(at + "tap/vision", vision::laid_out(images->problem, images->d, true));
+  }
+  settle_empty(run, pass.f);
+}
+
+// The parity model: vision alone, text alone, and both.
+template <class T>
+void three_passes(Run<T>& run) {
+  const Case& c = run.problem();
+  Images<T> images = images_of(run);
+  const Pass<T> text = forward<T>(run, with_tokens(c, c.sizes["S"]), "text_tokens", nullptr);
+  const Pass<T> both = forward<T>(run, c, "mm_tokens", &images);
+  run.put("text", text.f.logits);
+  run.put("multimodal", both.f.logits);
+  run.put("vision", vision::laid_out(images.problem, images.state.y, true));
+  if (!run.wants_gradients()) return;
+  images.d = vision::flattened(images.problem, run.in("cotangents/vision"), true);
+  backward<T>(run, text, run.in("cotangents/text").as(text.f.logits.shape), nullptr, false, "");
+  backward<T>(run, both, run.in("cotangents/multimodal").as(both.f.logits.shape), &images, false,
+              "");
+  images_backward(run, images);
 }
 
 // Balancing by the sign rule before a step: the bias moves by c sign(mean load - load), less the
@@ -187,31 +275,44 @@ void optimize(Run<T>& run, States<T>& states, int step, const std::string& at, b
 template <class T>
 void formulas(Run<T>& run) {
   const Case& c = run.problem();
-  const Decoder d = decoder_config(c);
+  if (c.options.flag("three")) return three_passes(run);
   const auto steps = static_cast<int>(c.options.integer("steps", 0));
-  const std::vector<std::int64_t> tokens = run.ids("tokens");
-  const Turns<T> turns = turns_of(run, d);
   States<T> states;
   for (int step = 1; step <= std::max(steps, 1); ++step) {
     const std::string at = steps > 0 ? "step" + std::to_string(step) + "/" : "";
     const bool taps = c.options.flag("taps") && step == 1;
-    const DecoderForward<T> f =
-        decoder(run, embedding(run, tokens, "model.embed_tokens.weight"), d, turns);
-    run.put(at + "logits", f.logits);
-    if (taps) put_taps(run, f, at);
-    if (!c.options.flag("loss")) {
-      if (run.wants_gradients())
-        backward(run, f, run.in("cotangents/logits").as(f.logits.shape), d, tokens, taps, at);
-      return;
+    std::optional<Images<T>> images;
+    if (has_images(c)) images = images_of(run);
+    Images<T>* const seen = images ? &*images : nullptr;
+    const Pass<T> pass = forward<T>(run, c, "tokens", seen);
+    run.put(at + "logits", pass.f.logits);
+    if (taps) put_taps(run, pass.f, at);
+    if (taps && seen) {
+      run.put(at + "tap/embeds", pass.embeddings);
+      run.put(at + "tap/vision", vision::laid_out(seen->problem, seen->state.y, true));
     }
-    const CrossEntropy<T> loss = cross_entropy(run, f.logits, shifted(c, run.ids("labels")));
-    Array<T> scalar(std::vector<std::int64_t>{});
-    scalar[0] = loss.loss;
-    run.put(at + "loss", std::move(scalar));
+    Array<T> d_logits;
+    if (c.options.flag("loss")) {
+      const std::vector<std::int64_t> labels = shifted(c, run.ids("labels"));
+      CrossEntropy<T> loss = cross_entropy(run, pass.f.logits, labels);
+      if (run.fault("P-loss-padding")) {
+        const auto valid = std::ssize(labels) - std::ranges::count(labels, -100);
+        const T share = static_cast<T>(valid) / static_cast<T>(labels.size());
+        loss.loss *= share;
+        for (T& x : loss.d_logits.data) x *= share;
+      }
+      Array<T> scalar(std::vector<std::int64_t>{});
+      scalar[0] = loss.loss;
+      run.put(at + "loss", std::move(scalar));
+      d_logits = std::move(loss.d_logits);
+    } else if (run.wants_gradients()) {
+      d_logits = run.in("cotangents/logits").as(pass.f.logits.shape);
+    }
     if (!run.wants_gradients() && steps == 0) return;
-    backward(run, f, loss.d_logits, d, tokens, taps, at);
+    backward<T>(run, pass, d_logits, seen, taps, at);
+    if (seen) images_backward(run, *seen);
     if (steps == 0) return;
-    balance(run, f, at);
+    balance(run, pass.f, at);
     optimize(run, states, step, at, step == steps);
   }
 }
@@ -223,6 +324,36 @@ Expected reference(const Case& c, const Tensors& tensors, bool gradients) {
 }
 Evaluation base(const BaseRequest& r) {
   return evaluation_of(decoder_outputs(r.problem), kFormulas, r);
+}
+
+// Faults of the assembly, and some of each part, whose own op has all of them.
+std::vector<FaultDef> faults(bool whole) {
+  std::vector<FaultDef> list = {
+      {"P-decoder-prefix-kept", "", "the prefix is not begun anew where a block opens"},
+      {"P-decoder-no-output-read", "", "the output read is left out"},
+      {"P-decoder-bank-detached", "", "a bank entry's gradient does not reach what was committed"},
+      {"P-decoder-prefix-gradient", "", "the sum's gradient passes a block's opening"},
+      {"P-res-eps", "", "eps of the reads on the sum, not on the mean"},
+      {"P-res-normed-values", "", "normalised sources are mixed"},
+      {"P-res-no-norm-weight", "", "the reads' norm weight is left out"},
+      {"P-res-key-path", "", "the keys' part of the sources' gradient is dropped"},
+      {.id = "A-CM03",
+       .what = "query gradient of the reads not reduced over tensor-parallel ranks",
+       .unsupported = "needs ranks"}};
+  if (whole)
+    list.insert(list.end(),
+                {{"P-loss-padding", "", "the loss is averaged over ignored labels too"},
+                 {"P-conv-reversed", "", "taps of the convolutions in reverse"},
+                 {"P-gate-no-A", "", "A_log ignored"},
+                 {"P-l2-mean", "", "eps of the norm of q and k on the mean, not on the sum"},
+                 {"P-silu-slope", "", "slope of SiLU without z sigmoid'"},
+                 {"A-MR08", "", "weights are gathered from the scores with the bias"},
+                 {"P-moe-no-shared", "", "shared experts are left out"},
+                 {"P-router-no-bias", "", "the correction bias is ignored"},
+                 {.id = "P-decoder-topology",
+                  .what = "the last layer is not full attention",
+                  .unsupported = "parameters of the other kind of layer are not there"}});
+  return list;
 }
 
 OpDef op(std::string_view name, std::string_view what) {
@@ -238,7 +369,8 @@ OpDef op(std::string_view name, std::string_view what) {
           .reference = reference,
           .base = base,
           .contract = composite_contract,
-          .import = decoder_import};
+          .import = decoder_import,
+          .faults = faults(name == "decoder")};
 }
 
 const Register whole{

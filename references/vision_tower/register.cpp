@@ -3,24 +3,11 @@
 #include <fmt/format.h>
 
 #include "references/vision_tower/import.hpp"
+#include "references/vision_tower/layout.hpp"
 #include "references/vision_tower/problem.hpp"
 
 namespace parity::net::vision {
 namespace {
-
-std::vector<std::int64_t> counts(const Problem& p, bool merged) {
-  return merged ? p.tower.merged_by_item() : patches_by_item(p.tower.grids);
-}
-
-// Between the flat rows of the formulas and the case's layout.
-template <class T>
-Array<T> laid_out(const Problem& p, const Array<T>& flat, bool merged) {
-  return p.padded ? pad_items(flat, counts(p, merged), T{0}) : flat;
-}
-template <class T>
-Array<T> flattened(const Problem& p, const Array<T>& x, bool merged) {
-  return p.padded ? unpad_items(x, counts(p, merged)) : x;
-}
 
 // [patches,H,patches] -> [H,n,n] of the patches [first, first + n).
 template <class T>
