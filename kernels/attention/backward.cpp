@@ -5,7 +5,6 @@
 //   dv = P^T do,  dk = scale dZ^T q,  dq = scale dZ k
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "harness/numeric/formats.hpp"
 #include "kernels/attention/problem.hpp"
@@ -58,6 +57,50 @@ class Pass {
       inverse[t] = seen ? l[t] : 0;
       delta[t] = t < rows.count ? deltas()[row_of(token, h) + t] : 0;
     }
+  }
+
+  // Logits, scaled and masked, and dP of a tile: rows of keys or of queries against the transposed
+  // other side.
+  void multiply(const Document& d, Rows queries, Rows keys, Layout layout) {
+    const bool by_keys = layout == Layout::KeysByQueries;
+    const std::int64_t m = by_keys ? keys.count : queries.count;
+    const std::int64_t n = pad(by_keys ? queries.count : keys.count);
+    p.m.product({.m = m,
+                 .n = n,
+                 .k = p.D,
+                 .a = by_keys ? k : q,
+                 .a_row = ldd,
+                 .b = D_T,
+                 .ldb = kLd,
+                 .out = weights,
+                 .ldo = kLd});
+    p.m.scale(weights, p.scale, kLd, m, n);
+    mask(p, d, queries, keys, layout, weights, kLd);
+    p.m.product({.m = m,
+                 .n = n,
+                 .k = p.V,
+                 .a = by_keys ? v : d_o,
+                 .a_row = ldv,
+                 .b = V_T,
+                 .ldb = kLd,
+                 .out = d_logits,
+                 .ldo = kLd});
+  }
+
+  // to [rows,width] += tile^T x, the tile read down its columns.
+  void add_product(const float* tile, std::int64_t rows, std::int64_t terms, const float* x,
+                   std::int64_t width, std::int64_t ld, float* to) {
+    p.m.product({.m = rows,
+                 .n = pad(width),
+                 .k = terms,
+                 .a = tile,
+                 .a_row = 1,
+                 .a_col = kLd,
+                 .b = x,
+                 .ldb = ld,
+                 .out = to,
+                 .ldo = ld,
+                 .onto = Onto::Add});
   }
 
   // Of a tensor [B,H,T].
@@ -136,27 +179,8 @@ class KeyPass : Pass {
  private:
   void add_queries(const Document& d, std::int64_t h, Rows queries, Rows keys) {
     load_queries(d, h, queries);
+    multiply(d, queries, keys, Layout::QueriesByKeys);
     const std::int64_t n = pad(keys.count);
-    p.m.product({.m = queries.count,
-                 .n = n,
-                 .k = p.D,
-                 .a = q,
-                 .a_row = ldd,
-                 .b = D_T,
-                 .ldb = kLd,
-                 .out = weights,
-                 .ldo = kLd});
-    p.m.scale(weights, p.scale, kLd, queries.count, n);
-    mask(p, d, queries, keys, Layout::QueriesByKeys, weights, kLd);
-    p.m.product({.m = queries.count,
-                 .n = n,
-                 .k = p.V,
-                 .a = d_o,
-                 .a_row = ldv,
-                 .b = V_T,
-                 .ldb = kLd,
-                 .out = d_logits,
-                 .ldo = kLd});
     for (std::int64_t t = 0; t < queries.count; ++t) {
       float *w = weights + t * kLd, *z = d_logits + t * kLd;
       for (std::int64_t s = 0; s < n; ++s) w[s] -= top[t];
@@ -166,28 +190,8 @@ class KeyPass : Pass {
         z[s] = w[s] * (z[s] - delta[t]);
       }
     }
-    p.m.product({.m = keys.count,
-                 .n = pad(p.V),
-                 .k = queries.count,
-                 .a = weights,
-                 .a_row = 1,
-                 .a_col = kLd,
-                 .b = d_o,
-                 .ldb = ldv,
-                 .out = sum_V,
-                 .ldo = ldv,
-                 .onto = Onto::Add});
-    p.m.product({.m = keys.count,
-                 .n = pad(p.D),
-                 .k = queries.count,
-                 .a = d_logits,
-                 .a_row = 1,
-                 .a_col = kLd,
-                 .b = q,
-                 .ldb = ldd,
-                 .out = sum_D,
-                 .ldo = ldd,
-                 .onto = Onto::Add});
+    add_product(weights, keys.count, queries.count, d_o, p.V, ldv, sum_V);
+    add_product(d_logits, keys.count, queries.count, q, p.D, ldd, sum_D);
   }
 };
 
@@ -213,55 +217,17 @@ class QueryPass : Pass {
  private:
   void add_keys(const Document& d, const Item& item, Rows keys) {
     load_keys(d, p.key_head(item.head), keys);
+    multiply(d, item.rows, keys, Layout::KeysByQueries);
     const std::int64_t n = pad(item.rows.count);
-    p.m.product({.m = keys.count,
-                 .n = n,
-                 .k = p.D,
-                 .a = k,
-                 .a_row = ldd,
-                 .b = D_T,
-                 .ldb = kLd,
-                 .out = weights,
-                 .ldo = kLd});
-    p.m.scale(weights, p.scale, kLd, keys.count, n);
-    mask(p, d, item.rows, keys, Layout::KeysByQueries, weights, kLd);
-    p.m.product({.m = keys.count,
-                 .n = n,
-                 .k = p.V,
-                 .a = v,
-                 .a_row = ldv,
-                 .b = V_T,
-                 .ldb = kLd,
-                 .out = d_logits,
-                 .ldo = kLd});
     for (std::int64_t s = 0; s < keys.count; ++s) {
       float *w = weights + s * kLd, *z = d_logits + s * kLd;
       for (std::int64_t t = 0; t < n; ++t) w[t] -= top[t];
       p.m.exp(w, n, w);
       for (std::int64_t t = 0; t < n; ++t) z[t] = w[t] * inverse[t] * (z[t] - delta[t]);
     }
-    p.m.product({.m = item.rows.count,
-                 .n = pad(p.D),
-                 .k = keys.count,
-                 .a = d_logits,
-                 .a_row = 1,
-                 .a_col = kLd,
-                 .b = k,
-                 .ldb = ldd,
-                 .out = sum_D,
-                 .ldo = ldd,
-                 .onto = Onto::Add});
+    add_product(d_logits, item.rows.count, keys.count, k, p.D, ldd, sum_D);
   }
 };
-
-template <class Work>
-void for_items(const Problem& p, const std::vector<Item>& items) {
-  kda_kernel::for_each_item(p.launch.threads, std::ssize(items), [&] {
-    return [&, worker = std::make_shared<Work>(p)](std::int64_t i) {
-      (*worker)(items[static_cast<std::size_t>(i)]);
-    };
-  });
-}
 
 }  // namespace
 

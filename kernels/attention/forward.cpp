@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 
 #include "kernels/attention/problem.hpp"
 
@@ -139,13 +138,6 @@ class Worker {
 
 }  // namespace
 
-void online_forward(const Problem& p) {
-  const std::vector<Item> items = p.query_tiles();
-  kda_kernel::for_each_item(p.launch.threads, std::ssize(items), [&] {
-    return [&, worker = std::make_shared<Worker>(p)](std::int64_t i) {
-      (*worker)(items[static_cast<std::size_t>(i)]);
-    };
-  });
-}
+void online_forward(const Problem& p) { for_items<Worker>(p, p.query_tiles()); }
 
 }  // namespace parity::attention_kernel

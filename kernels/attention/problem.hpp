@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,16 @@ Problem problem_of(const Launch&);
 enum class Layout : std::uint8_t { KeysByQueries, QueriesByKeys };
 void mask(const Problem&, const Document&, Rows queries, Rows keys, Layout, float* logits,
           std::int64_t ld);
+
+// Hands items to threads, each with a worker Work(problem) of its own.
+template <class Work>
+void for_items(const Problem& p, const std::vector<Item>& items) {
+  kda_kernel::for_each_item(p.launch.threads, std::ssize(items), [&] {
+    return [&, worker = std::make_shared<Work>(p)](std::int64_t i) {
+      (*worker)(items[static_cast<std::size_t>(i)]);
+    };
+  });
+}
 
 void online_forward(const Problem&);
 void online_backward(const Problem&);
