@@ -127,6 +127,15 @@ const Register extremes{CaseSet{.op = "latent_moe",
                                 .zero_share = 0.7,
                                 .zero_share_why = kIdle}};
 
+const Register bits{CaseSet{.op = "latent_moe",
+                            .what = "Repeats and numbers of threads",
+                            .lane = Lane::Smoke,
+                            .check = Check::Bitwise,
+                            .sizes = {latent(70, 6, 2, 16, 12)},
+                            .dtypes = {Dtype::F32},
+                            .fills = {kNormal},
+                            .kernels = "*.grouped"}};
+
 const Register full_width{
     CaseSet{.op = "moe",
             .what = "Experts at the model's width, with and without shared ones",

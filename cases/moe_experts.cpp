@@ -59,6 +59,14 @@ void halves(const RowDraw& d, std::span<double> out) {
   }
 }
 
+// Gates of 64, where SwiGLU is the gate itself and its slope one: experts of whole numbers, weights
+// of powers of two, exact in any order.
+void integers(const RowDraw& d, std::span<double> out) {
+  halves(d, out);
+  if (d.spec.name == "x") out[0] = 64;
+  if (d.spec.name.ends_with(".w1.weight")) out[0] = 1;
+}
+
 Sizes of(std::int64_t T, std::int64_t E, std::int64_t K, std::int64_t L, std::int64_t F) {
   return {{"T", T, {}}, {"E", E, {}}, {"K", K, {}}, {"F", F, {}}, {"L", L, {}}};
 }
@@ -95,16 +103,26 @@ const Register silu{CaseSet{.op = "moe_experts",
 
 const Register exact{
     CaseSet{.op = "moe_experts",
-            .what = "Gradients of closed gates",
+            .what = "Open and closed gates",
             .lane = Lane::Smoke,
             .check = Check::Exact,
             .sizes = {of(40, 6, 2, 12, 8)},
             .dtypes = {Dtype::F32},
-            .fills = {{"halves", "which rows are combined, and where they go", halves, true}},
+            .fills = {{"halves", "gradients where a gate is closed", halves, true},
+                      {"integers", "which rows are combined, and where they go", integers, true}},
             .options = {{{"act", "silu"}}},
             .exempt = exempt,
             .zero_share = 1,
             .zero_share_why = "closed gates pass nothing forward"}};
+
+const Register bits{CaseSet{.op = "moe_experts",
+                            .what = "Repeats and numbers of threads",
+                            .lane = Lane::Smoke,
+                            .check = Check::Bitwise,
+                            .sizes = {of(150, 6, 2, 20, 40)},
+                            .dtypes = {Dtype::F32, Dtype::BF16},
+                            .fills = {kNormal, kCrowded},
+                            .kernels = "*.grouped"}};
 
 const Register large{CaseSet{.op = "moe_experts",
                              .what = "More tokens than a tile, wide experts",

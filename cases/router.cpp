@@ -165,6 +165,15 @@ const Register low_scores{CaseSet{.op = "router",
                                   .zero_share = 0.6,
                                   .zero_share_why = kSparse}};
 
+const Register bits{CaseSet{.op = "router",
+                            .what = "Repeats and numbers of threads",
+                            .lane = Lane::Smoke,
+                            .check = Check::Bitwise,
+                            .sizes = {tokens(70, 32, 24, 4)},
+                            .dtypes = {Dtype::F32},
+                            .fills = {kNormal},
+                            .kernels = "*.rows"}};
+
 const Register ties{
     CaseSet{.op = "router",
             .what = "Choices within the noise of the gate",

@@ -75,6 +75,16 @@ Named experts(const Case& c, const Named& in) {
                                c.sizes["E"], unit_of(c))}};
 }
 
+Named grouped(const Case& c, const Named& in) {
+  return {{"y", model::experts_grouped(in.at("x"), in.at("ids"), in.at("weights"), in,
+                                       "params/experts.", c.sizes["E"], unit_of(c))}};
+}
+
+std::string refuses_grouped(const Case& c, const Options&) {
+  const bool whole = c.sizes["L"] % 8 == 0 && c.sizes["F"] % 8 == 0;
+  return whole ? "" : "grouped products take widths that are multiples of 16 bytes";
+}
+
 std::string refuses(const Case& c, const Options&) {
   for (const char* extra : {"taps", "order", "gate_bf16"})
     if (c.options.flag(extra)) return "of a source's own interest";
@@ -100,6 +110,13 @@ const Register plain_bf16{eager<layer>("moe", "moe.torch_bf16", Dtype::BF16)};
 const Register experts_f64{eager<experts>("moe_experts", "moe_experts.torch_f64", Dtype::F64)};
 const Register experts_f32{eager<experts>("moe_experts", "moe_experts.torch_f32", Dtype::F32)};
 const Register experts_bf16{eager<experts>("moe_experts", "moe_experts.torch_bf16", Dtype::BF16)};
+const Register experts_grouped{[] {
+  KernelDef def = torch_module::candidate<grouped>("moe_experts", "moe_experts.torch_grouped_bf16",
+                                                   Dtype::BF16);
+  def.what = "LibTorch's grouped products, gradients by autograd";
+  def.refuses = refuses_grouped;
+  return def;
+}()};
 
 }  // namespace
 }  // namespace parity

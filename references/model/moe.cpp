@@ -97,6 +97,27 @@ Tensor experts(const Tensor& x, const Tensor& ids, const Tensor& weights, const 
   return sum.to(x.scalar_type());
 }
 
+Tensor experts_grouped(const Tensor& x, const Tensor& ids, const Tensor& weights,
+                       const Named& params, const std::string& prefix, std::int64_t count,
+                       const UnitConfig& u) {
+  const auto stacked = [&](const char* part) {
+    std::vector<Tensor> all;
+    for (std::int64_t e = 0; e < count; ++e)
+      all.push_back(params.at(prefix + std::to_string(e) + part));
+    return at::stack(all).transpose(1, 2);
+  };
+  const Tensor order = ids.flatten().argsort(true, -1, false);
+  const Tensor tokens = order.floor_divide(ids.size(1));
+  const Tensor ends = at::bincount(ids.flatten(), {}, count).cumsum(0).to(at::kInt);
+  const Tensor x_wide = wide(x);
+  const Tensor rows = x_wide.index_select(0, tokens).to(x.scalar_type());
+  const Tensor gate = at::_grouped_mm(rows, stacked(".w1.weight"), ends);
+  const Tensor up = at::_grouped_mm(rows, stacked(".w3.weight"), ends);
+  const Tensor y = at::_grouped_mm(gated_unit(gate, up, u), stacked(".w2.weight"), ends);
+  const Tensor part = wide(y) * weights.flatten().index_select(0, order).unsqueeze(-1);
+  return at::zeros_like(x_wide).index_add(0, tokens, part).to(x.scalar_type());
+}
+
 MoeOutput moe(const Tensor& x, const Named& params, const MoeConfig& c, const Tensor& given) {
   const auto param = [&](const char* name) { return params.at(c.prefix + name); };
   RouterConfig router = c.router;

@@ -36,6 +36,11 @@ struct UnitConfig {
 at::Tensor experts(const at::Tensor& x, const at::Tensor& ids, const at::Tensor& weights,
                    const Named& params, const std::string& prefix, std::int64_t count,
                    const UnitConfig&);
+// The same as three grouped products over tokens sorted by expert (at::_grouped_mm): bf16, widths
+// that are multiples of 8.
+at::Tensor experts_grouped(const at::Tensor& x, const at::Tensor& ids, const at::Tensor& weights,
+                           const Named& params, const std::string& prefix, std::int64_t count,
+                           const UnitConfig&);
 
 struct MoeConfig {
   std::string prefix = {};
