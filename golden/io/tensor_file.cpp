@@ -9,7 +9,7 @@ namespace parity::io {
 namespace {
 
 constexpr std::size_t kMostFiles = 100'000;  // below one folder
-constexpr const char* kSuffixes[] = {".safetensors", ".npz", ".npy", ".h5", ".hdf5"};
+constexpr const char* kSuffixes[] = {".safetensors", ".npz", ".npy", ".h5", ".hdf5", ".pt"};
 constexpr const char* kIndex = ".safetensors.index.json";
 
 bool is_index(const fs::path& path) { return path.filename().string().ends_with(kIndex); }
@@ -28,7 +28,7 @@ TensorFile open_folder(const fs::path& folder) {
                        " files of tensors");
   }
   if (files.empty())
-    throw UsageError(folder.string() + ": holds no .safetensors, .npz, .npy or .h5 file");
+    throw UsageError(folder.string() + ": holds no .safetensors, .npz, .npy, .h5 or .pt file");
   std::ranges::sort(files);
   std::vector<TensorFile> opened;
   std::vector<std::string> prefixes;
@@ -99,9 +99,10 @@ TensorFile open(const fs::path& path) {
   if (suffix == ".safetensors") return open_safetensors(path);
   if (suffix == ".npz") return open_npz(path);
   if (suffix == ".npy") return open_npy(path);
+  if (suffix == ".pt") return open_torch(path);
   if (suffix == ".h5" || suffix == ".hdf5") return open_h5(path);
   throw UsageError(path.string() + ": its suffix is none of .safetensors, " + kIndex +
-                   ", .npz, .npy, .h5");
+                   ", .npz, .npy, .h5, .pt");
 }
 
 void write(const fs::path& path, const Tensors& tensors, const Metadata& metadata) {

@@ -1,7 +1,7 @@
 // Tensors from elsewhere (interface: README, "Is my kernel right?"): one view of .safetensors (also
-// sharded, by its index), .npz, .npy, .h5 and folders of them. Headers are read at once, values in
-// ranges, so that memory does not grow with the file. Nothing in a file is ever executed; whatever
-// is wrong with one is a UsageError in a line that names file and tensor.
+// sharded, by its index), .npz, .npy, .h5, .pt and folders of them. Headers are read at once,
+// values in ranges, so that memory does not grow with the file. Nothing in a file is ever executed;
+// whatever is wrong with one is a UsageError in a line that names file and tensor.
 #pragma once
 
 #include <cstddef>
@@ -75,6 +75,7 @@ TensorFile open_sharded(const fs::path& index_json);
 TensorFile open_npz(const fs::path&);
 TensorFile open_npy(const fs::path&);
 TensorFile open_h5(const fs::path&);
+TensorFile open_torch(const fs::path&);
 void write_safetensors(const fs::path&, const Tensors&, const Metadata&);
 void write_npz(const fs::path&, const Tensors&, const Metadata&);
 void write_h5(const fs::path&, const Tensors&, const Metadata&);

@@ -168,7 +168,7 @@ struct Cli {
     sub = verb(app, "diff", diff);
     sub->add_option("files", args.names,
                     "A and B: .safetensors (or the *.safetensors.index.json of shards), .npz, "
-                    ".npy, .h5, or folders of them")
+                    ".npy, .h5, .pt, or folders of them")
         ->type_name("FILE")
         ->required()
         ->expected(2);
