@@ -193,7 +193,7 @@ class Pickle {
       }
       default:
         fail("has opcode " + std::to_string(static_cast<unsigned char>(op)) +
-             ", which no weights need");
+             ", which no weights need (save a state_dict, not a module)");
     }
   }
 

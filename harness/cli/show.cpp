@@ -104,7 +104,8 @@ std::string bound_text(const Bound& bound, const TensorSpec& spec) {
 int show(const Arguments& args) {
   if (!args.checkpoint.empty()) return show_checkpoint(args);
   if (!args.model.empty()) throw UsageError("--model: says what a --checkpoint is compared with");
-  if (args.names.size() != 1) throw UsageError("parity show: names one id");
+  if (args.names.size() != 1)
+    throw UsageError("parity show: id is required, one, or --checkpoint PATH");
   const std::string& id = args.names.front();
   if (id.find_first_of("*?") != std::string::npos)
     throw UsageError(fmt::format("'{}' is a glob: `parity list '{}'` has the ids", id, id));
