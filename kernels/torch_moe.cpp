@@ -75,9 +75,10 @@ Named experts(const Case& c, const Named& in) {
                                c.sizes["E"], unit_of(c))}};
 }
 
+template <bool narrow>
 Named grouped(const Case& c, const Named& in) {
   return {{"y", model::experts_grouped(in.at("x"), in.at("ids"), in.at("weights"), in,
-                                       "params/experts.", c.sizes["E"], unit_of(c))}};
+                                       "params/experts.", c.sizes["E"], unit_of(c), narrow)}};
 }
 
 std::string refuses_grouped(const Case& c, const Options&) {
@@ -110,13 +111,21 @@ const Register plain_bf16{eager<layer>("moe", "moe.torch_bf16", Dtype::BF16)};
 const Register experts_f64{eager<experts>("moe_experts", "moe_experts.torch_f64", Dtype::F64)};
 const Register experts_f32{eager<experts>("moe_experts", "moe_experts.torch_f32", Dtype::F32)};
 const Register experts_bf16{eager<experts>("moe_experts", "moe_experts.torch_bf16", Dtype::BF16)};
-const Register experts_grouped{[] {
-  KernelDef def = torch_module::candidate<grouped>("moe_experts", "moe_experts.torch_grouped_bf16",
-                                                   Dtype::BF16);
-  def.what = "LibTorch's grouped products, gradients by autograd";
+template <bool narrow>
+KernelDef by_group(std::string_view name) {
+  KernelDef def = torch_module::candidate<grouped<narrow>>("moe_experts", name, Dtype::BF16);
+  def.what = narrow ? "LibTorch's grouped products, summed in bf16 expert after expert"
+                    : "LibTorch's grouped products, gradients by autograd";
+  if (narrow) {
+    def.contract.name = "bf16_combine";
+    def.contract.roundings.push_back({.where = "combine", .to = Dtype::BF16});
+  }
   def.refuses = refuses_grouped;
   return def;
-}()};
+}
+
+const Register experts_grouped{by_group<false>("moe_experts.torch_grouped_bf16")};
+const Register experts_common{by_group<true>("moe_experts.torch_common_bf16")};
 
 }  // namespace
 }  // namespace parity

@@ -99,7 +99,7 @@ Tensor experts(const Tensor& x, const Tensor& ids, const Tensor& weights, const 
 
 Tensor experts_grouped(const Tensor& x, const Tensor& ids, const Tensor& weights,
                        const Named& params, const std::string& prefix, std::int64_t count,
-                       const UnitConfig& u) {
+                       const UnitConfig& u, bool narrow) {
   const auto stacked = [&](const char* part) {
     std::vector<Tensor> all;
     for (std::int64_t e = 0; e < count; ++e)
@@ -115,6 +115,7 @@ Tensor experts_grouped(const Tensor& x, const Tensor& ids, const Tensor& weights
   const Tensor up = at::_grouped_mm(rows, stacked(".w3.weight"), ends);
   const Tensor y = at::_grouped_mm(gated_unit(gate, up, u), stacked(".w2.weight"), ends);
   const Tensor part = wide(y) * weights.flatten().index_select(0, order).unsqueeze(-1);
+  if (narrow) return at::zeros_like(x).index_add(0, tokens, part.to(x.scalar_type()));
   return at::zeros_like(x_wide).index_add(0, tokens, part).to(x.scalar_type());
 }
 

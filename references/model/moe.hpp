@@ -37,10 +37,11 @@ at::Tensor experts(const at::Tensor& x, const at::Tensor& ids, const at::Tensor&
                    const Named& params, const std::string& prefix, std::int64_t count,
                    const UnitConfig&);
 // The same as three grouped products over tokens sorted by expert (at::_grouped_mm): bf16, widths
-// that are multiples of 8.
+// that are multiples of 8. narrow: weighted outputs and their sum are kept in x's dtype, expert
+// after expert (k3.md §3.3, the common torchtitan layer).
 at::Tensor experts_grouped(const at::Tensor& x, const at::Tensor& ids, const at::Tensor& weights,
                            const Named& params, const std::string& prefix, std::int64_t count,
-                           const UnitConfig&);
+                           const UnitConfig&, bool narrow);
 
 struct MoeConfig {
   std::string prefix = {};
