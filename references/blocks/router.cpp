@@ -302,6 +302,12 @@ std::vector<std::int64_t> slots_in_order(const Routing<T>& r,
   return slots;
 }
 
+double logit_noise(std::span<const double> x, std::span<const double> w, double z, double u) {
+  double squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) squares += std::pow(x[i] * w[i], 2);
+  return 6 * u * std::sqrt(static_cast<double>(x.size())) * (std::abs(z) + std::sqrt(squares));
+}
+
 std::vector<std::uint8_t> open_tokens(const Case& c, const Tensors& inputs, const std::string& gate,
                                       const RouterRule& rule) {
   Run<double> run(c, inputs, false);
@@ -310,15 +316,11 @@ std::vector<std::uint8_t> open_tokens(const Case& c, const Tensors& inputs, cons
   if (run.has("ids")) return open;
   const Routing<double> r = route(run, x, gate, rule);
   const double u = c.dtype == Dtype::F64 ? 0x1p-53 : 0x1p-24;
-  const auto D = static_cast<double>(x.width());
   for (std::int64_t t = 0; t < x.rows(); ++t) {
     double reach = 0;
     for (std::int64_t e = 0; e < w.rows(); ++e) {
-      double squares = 0;
-      for (std::int64_t i = 0; i < x.width(); ++i)
-        squares += std::pow(x[t * x.width() + i] * w[e * x.width() + i], 2);
       const double z = r.logits[t * w.rows() + e], s = r.scores[t * w.rows() + e];
-      const double dz = 6 * u * std::sqrt(D) * (std::abs(z) + std::sqrt(squares));
+      const double dz = logit_noise(x.row(t), w.row(e), z, u);
       const double slope = rule.score == Score::TopkSoftmax ? 1 : s * (1 - s);
       reach = std::max(reach, slope * dz + 4 * u * std::abs(s));
     }

@@ -70,9 +70,12 @@ Choice largest(std::span<const T> scores, std::int64_t k, bool torch_ties);
 template <class T>
 std::vector<std::int64_t> slots_in_order(const Routing<T>&, const std::vector<std::int64_t>& order);
 
-// 1 for each token whose margin is below what an evaluation in the gate's precision may move it by:
-// another choice is legal there. Logits are sums of D products, in f32 (f64 of a case in f64): 6
-// standard errors of a sum in a row, whose partial sums are no larger than |z| + sqrt(sum (x w)^2).
+// How far an evaluation with unit roundoff u may move the logit z = x w: 6 standard errors of a sum
+// in a row, whose partial sums are no larger than |z| + sqrt(sum (x w)^2).
+double logit_noise(std::span<const double> x, std::span<const double> w, double z, double u);
+
+// 1 for each token whose margin is below what an evaluation in the gate's precision may move it by
+// (f32; f64 of a case in f64): another choice is legal there.
 std::vector<std::uint8_t> open_tokens(const Case&, const Tensors&, const std::string& gate,
                                       const RouterRule&);
 
