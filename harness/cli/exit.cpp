@@ -7,12 +7,13 @@
 #include "harness/failure.hpp"
 #include "harness/source_path.hpp"
 #include "reports/json_writer.hpp"
+#include "reports/words.hpp"
 
 namespace parity::cli {
 namespace {
 
 int told(int exit, const std::string& what, bool json) {
-  complain(what);
+  complain(reports::visible(what));  // names in a hostile file
   if (json) {
     reports::JsonWriter out;
     out.begin_object().field("schema", 1).field("exit", exit).field("error", what);
