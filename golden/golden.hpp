@@ -56,7 +56,8 @@ struct ManifestEntry {
   std::vector<std::string> blocks = {};
 };
 std::vector<ManifestEntry> read_manifest(const fs::path& golden_dir);
-void write_manifest(const fs::path& golden_dir);  // of every .h5 below it
+void write_manifest(const fs::path& golden_dir);  // of every golden below it
+bool is_golden(const fs::path& file);             // by its name: .h5, and .json but the manifest
 
 // What a file was found to be whole by.
 struct Integrity {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 std::vector<fs::path> golden_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file() && entry.path().extension() == ".h5") files.push_back(entry.path());
+    if (entry.is_regular_file() && golden::is_golden(entry.path())) files.push_back(entry.path());
   std::ranges::sort(files);
   return files;
 }

@@ -360,7 +360,7 @@ ImportedCase decoder_import(const StoredCase& stored) {
   // Intermediates are kept by the float64 cases only.
   for (const std::string& path : stored.paths) {
     if (path.find("/tap/") != std::string::npos) c.options.set("taps", "1");
-    if (path.ends_with(".expert_ids")) c.options.set("order", "1");
+    if (path.ends_with(".expert_ids") && !three) c.options.set("order", "1");
   }
   const Names names(stored, c);
   import_composite(stored, registry().op_or_throw(c.op), imported,

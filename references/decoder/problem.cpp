@@ -263,7 +263,7 @@ std::vector<TensorSpec> decoder_inputs(const Case& c) {
     for (TensorSpec& spec : vision::inputs(vision_case(c)))
       if (spec.role == Role::Input && !spec.name.starts_with("params/"))
         specs.push_back(std::move(spec));
-  if (c.options.flag("loss"))
+  if (c.options.flag("loss") && !three)
     specs.push_back({.name = "labels", .dtype = Dtype::I64, .dims = dims(c, {})});
   if (c.options.flag("order"))
     for (std::int64_t l = 0; l < c.sizes["L"]; ++l)
@@ -275,6 +275,7 @@ std::vector<TensorSpec> decoder_inputs(const Case& c) {
   for (TensorSpec& spec : decoder_parameters(c)) specs.push_back(std::move(spec));
   if (three)
     for (TensorSpec spec : three_results(c)) {
+      if (spec.name == "multimodal" && c.options.flag("loss")) continue;
       spec.name = "cotangents/" + spec.name;
       spec.role = Role::Cotangent;
       specs.push_back(std::move(spec));
@@ -287,9 +288,39 @@ std::vector<TensorSpec> decoder_inputs(const Case& c) {
   return specs;
 }
 
-std::vector<TensorSpec> decoder_outputs(const Case& c) {
-  const std::int64_t D = c.sizes["D"], R = rows(c), steps = option(c, "steps");
+// Intermediates of one pass and their gradients, with the images' features where it has them.
+void tap_outputs(const Case& c, const std::string& at, bool images,
+                 std::vector<TensorSpec>& specs) {
+  const std::int64_t D = c.sizes["D"], R = rows(c);
   const Decoder d = decoder_config(c);
+  const auto put = [&](const std::string& name, Role role, Dtype dtype,
+                       const std::vector<Dim>& extents) {
+    specs.push_back({.name = name, .role = role, .dtype = dtype, .dims = extents});
+  };
+  const auto tap = [&](const std::string& name, Dtype dtype, const std::vector<Dim>& extents) {
+    put(at + "tap/" + name, Role::Output, dtype, extents);
+    put("grads/" + at + "tap/" + name, Role::Gradient, dtype, extents);
+  };
+  for (std::int64_t l = 0; l < c.sizes["L"]; ++l) {
+    const std::string layer = "layer" + std::to_string(l) + ".";
+    for (const char* name : {"attn", "attn_read", "ffn_read", "prefix", "hidden"})
+      tap(layer + name, c.dtype, dims(c, {{"D", D}}));
+    if (d.residual_reads())
+      tap(layer + "bank", c.dtype, {{"R", R}, {"N", l / d.block + 1}, {"D", D}});
+    if (!decoder_mixes(c, l)) continue;
+    const std::vector<Dim> slots = {{"R", R}, {"K", option(c, "topk", 1)}};
+    put(at + "tap/" + layer + "expert_ids", Role::Ids, Dtype::I64, slots);
+    tap(layer + "route_weights", wide_of(c.dtype), slots);
+    tap(layer + "routed_sum", c.dtype, {{"R", R}, {"L", d.moe.latent ? option(c, "latent") : D}});
+  }
+  tap("output_read", c.dtype, dims(c, {{"D", D}}));
+  if (!images) return;
+  tap("embeds", c.dtype, dims(c, {{"D", D}}));
+  tap("vision", c.dtype, vision::outputs(vision_case(c)).front().dims);
+}
+
+std::vector<TensorSpec> decoder_outputs(const Case& c) {
+  const std::int64_t steps = option(c, "steps");
   const Dtype wide = wide_of(c.dtype);
   std::vector<TensorSpec> specs;
   const auto put = [&](const std::string& name, Role role, Dtype dtype, std::vector<Dim> extents) {
@@ -303,29 +334,11 @@ std::vector<TensorSpec> decoder_outputs(const Case& c) {
       put(at + "logits", Role::Output, c.dtype, dims(c, {{"V", c.sizes["V"]}}));
     if (c.options.flag("loss")) put(at + "loss", Role::Output, wide, {});
     if (steps > 0) put(at + "grad_norm", Role::Output, wide, {});
-    if (c.options.flag("taps") && step == 1) {
-      const auto tap = [&](const std::string& name, Dtype dtype, const std::vector<Dim>& extents) {
-        put(at + "tap/" + name, Role::Output, dtype, extents);
-        put("grads/" + at + "tap/" + name, Role::Gradient, dtype, extents);
-      };
-      for (std::int64_t l = 0; l < c.sizes["L"]; ++l) {
-        const std::string layer = "layer" + std::to_string(l) + ".";
-        for (const char* name : {"attn", "attn_read", "ffn_read", "prefix", "hidden"})
-          tap(layer + name, c.dtype, dims(c, {{"D", D}}));
-        if (d.residual_reads())
-          tap(layer + "bank", c.dtype, {{"R", R}, {"N", l / d.block + 1}, {"D", D}});
-        if (!decoder_mixes(c, l)) continue;
-        const std::vector<Dim> slots = {{"R", R}, {"K", option(c, "topk", 1)}};
-        put(at + "tap/" + layer + "expert_ids", Role::Ids, Dtype::I64, slots);
-        tap(layer + "route_weights", wide, slots);
-        tap(layer + "routed_sum", c.dtype,
-            {{"R", R}, {"L", d.moe.latent ? option(c, "latent") : D}});
-      }
-      tap("output_read", c.dtype, dims(c, {{"D", D}}));
-      if (has_images(c)) {
-        tap("embeds", c.dtype, dims(c, {{"D", D}}));
-        tap("vision", c.dtype, vision::outputs(vision_case(c)).front().dims);
-      }
+    if (c.options.flag("taps") && c.options.flag("three")) {
+      tap_outputs(with_tokens(c, c.sizes["S"]), "text/", false, specs);
+      tap_outputs(c, "multimodal/", true, specs);
+    } else if (c.options.flag("taps") && step == 1) {
+      tap_outputs(c, at, has_images(c), specs);
     }
     if (has_images(c) && steps == 0)
       for (const TensorSpec& spec : vision::inputs(vision_case(c)))

@@ -90,14 +90,39 @@ void put_tap_gradients(Run<T>& run, const DecoderForward<T>& f, const DecoderGra
   run.grad(at + "tap/output_read", d.output_read);
 }
 
-// The labels of each row: as given, or the next token's.
-std::vector<std::int64_t> shifted(const Case& c, const std::vector<std::int64_t>& given) {
-  if (!c.options.flag("shift")) return given;
+constexpr std::int64_t kIgnored = -100;
+
+// What follows each token in its row; nothing follows the last.
+std::vector<std::int64_t> shifted_by_one(const Case& c, const std::vector<std::int64_t>& tokens) {
   const std::int64_t T = c.sizes["T"];
-  std::vector<std::int64_t> labels(given.size(), -100);
-  for (std::size_t i = 0; i < given.size(); ++i)
-    if (static_cast<std::int64_t>(i) % T + 1 < T) labels[i] = given[i + 1];
+  std::vector<std::int64_t> labels(tokens.size(), kIgnored);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (static_cast<std::int64_t>(i) % T + 1 < T) labels[i] = tokens[i + 1];
   return labels;
+}
+
+// The next tokens but images, of which nothing is to be said.
+std::vector<std::int64_t> next_words(const Case& c, const std::vector<std::int64_t>& tokens) {
+  std::vector<std::int64_t> labels = shifted_by_one(c, tokens);
+  std::ranges::replace(labels, c.options.integer("image_id", 7), kIgnored);
+  return labels;
+}
+
+// Puts the mean cross entropy over labels that are not ignored; its gradient.
+template <class T>
+Array<T> loss_of(Run<T>& run, const Array<T>& logits, const std::vector<std::int64_t>& labels,
+                 const std::string& at) {
+  CrossEntropy<T> loss = cross_entropy(run, logits, labels);
+  if (run.fault("P-loss-padding")) {
+    const auto valid = std::ssize(labels) - std::ranges::count(labels, kIgnored);
+    const T share = static_cast<T>(valid) / static_cast<T>(labels.size());
+    loss.loss *= share;
+    for (T& x : loss.d_logits.data) x *= share;
+  }
+  Array<T> scalar(std::vector<std::int64_t>{});
+  scalar[0] = loss.loss;
+  run.put(at + "loss", std::move(scalar));
+  return std::move(loss.d_logits);
 }
 
 // An expert without a token: a gradient of zero, unless the source's loop never reaches it
@@ -201,14 +226,24 @@ void three_passes(Run<T>& run) {
   Images<T> images = images_of(run);
   const Pass<T> text = forward<T>(run, with_tokens(c, c.sizes["S"]), "text_tokens", nullptr);
   const Pass<T> both = forward<T>(run, c, "mm_tokens", &images);
+  const bool taps = c.options.flag("taps");
   run.put("text", text.f.logits);
   run.put("multimodal", both.f.logits);
   run.put("vision", vision::laid_out(images.problem, images.state.y, true));
+  if (taps) {
+    put_taps(run, text.f, "text/");
+    put_taps(run, both.f, "multimodal/");
+    run.put("multimodal/tap/embeds", both.embeddings);
+    run.put("multimodal/tap/vision", vision::laid_out(images.problem, images.state.y, true));
+  }
+  Array<T> d_logits;
+  if (c.options.flag("loss"))
+    d_logits = loss_of(run, both.f.logits, next_words(c, both.tokens), "");
   if (!run.wants_gradients()) return;
+  if (!c.options.flag("loss")) d_logits = run.in("cotangents/multimodal");
   images.d = vision::flattened(images.problem, run.in("cotangents/vision"), true);
-  backward<T>(run, text, run.in("cotangents/text").as(text.f.logits.shape), nullptr, false, "");
-  backward<T>(run, both, run.in("cotangents/multimodal").as(both.f.logits.shape), &images, false,
-              "");
+  backward<T>(run, text, run.in("cotangents/text").as(text.f.logits.shape), nullptr, taps, "text/");
+  backward<T>(run, both, d_logits.as(both.f.logits.shape), &images, taps, "multimodal/");
   images_backward(run, images);
 }
 
@@ -293,18 +328,9 @@ void formulas(Run<T>& run) {
     }
     Array<T> d_logits;
     if (c.options.flag("loss")) {
-      const std::vector<std::int64_t> labels = shifted(c, run.ids("labels"));
-      CrossEntropy<T> loss = cross_entropy(run, pass.f.logits, labels);
-      if (run.fault("P-loss-padding")) {
-        const auto valid = std::ssize(labels) - std::ranges::count(labels, -100);
-        const T share = static_cast<T>(valid) / static_cast<T>(labels.size());
-        loss.loss *= share;
-        for (T& x : loss.d_logits.data) x *= share;
-      }
-      Array<T> scalar(std::vector<std::int64_t>{});
-      scalar[0] = loss.loss;
-      run.put(at + "loss", std::move(scalar));
-      d_logits = std::move(loss.d_logits);
+      const std::vector<std::int64_t> given = run.ids("labels");
+      d_logits = loss_of(run, pass.f.logits,
+                         c.options.flag("shift") ? shifted_by_one(c, given) : given, at);
     } else if (run.wants_gradients()) {
       d_logits = run.in("cotangents/logits").as(pass.f.logits.shape);
     }
