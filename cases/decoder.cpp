@@ -38,6 +38,21 @@ void unit_scale(const RowDraw& d, std::span<double> out) {
 
 const Fill kUnit{"unit_scale", "every path is numerically visible", unit_scale};
 
+const Fill kDebug{"debug", "the debug model's thirteen layers at unit scale", unit_scale};
+
+// The debug model (k3.md §1.2), but for its vocabulary: with all of 163840 tokens the embedding and
+// the head are 84 % of its parameters, and their gradients in fp64 with the spread of the base's
+// variants do not fit in the 4 GiB of a case.
+Options debug(std::initializer_list<std::pair<const std::string, std::string>> more) {
+  Options o{{"full", "3+7+11"}, {"block", "12"}, {"dense", "1"},  {"ffn", "1024"},
+            {"heads", "4"},     {"kda", "32"},   {"conv", "4"},   {"ql", "128"},
+            {"kl", "64"},       {"nope", "32"},  {"rope", "16"},  {"vd", "32"},
+            {"experts", "8"},   {"topk", "2"},   {"ehid", "128"}, {"latent", "128"},
+            {"shared", "256"}};
+  for (const auto& [name, value] : more) o.set(name, value);
+  return o;
+}
+
 Sizes sizes(std::int64_t B, std::int64_t T, std::int64_t L) {
   return {{"B", B, {}}, {"T", T, {}}, {"D", 16, {}}, {"V", 24, {}}, {"L", L, {}}};
 }
@@ -68,11 +83,27 @@ const Register parity_model{CaseSet{
     .what = "The two-layer parity model at unit scale: KDA and dense, then MLA and experts",
     .lane = Lane::Smoke,
     .sizes = {sizes(2, 8, 2)},
-    .dtypes = {Dtype::F32},
+    .dtypes = {Dtype::F32, Dtype::F64},
     .fills = {kUnit},
     .options = {k3({{"loss", "1"}}), k3({})},
     .exempt = exempt,
 }};
+
+const Register debug_model{CaseSet{
+    .op = "decoder",
+    .what = "The debug model: thirteen layers, two blocks, every kind of layer",
+    .lane = Lane::Full,
+    .sizes = {{{"B", 2, {}}, {"T", 16, {}}, {"D", 256, {}}, {"V", 512, {}}, {"L", 13, {}}}},
+    .dtypes = {Dtype::F32},  // in bf16 the choice of experts is within its noise
+    .fills = {kDebug},
+    .options = {debug({{"loss", "1"}})},
+    .exempt = exempt,
+}};
+
+Options reads(const std::string& block) {
+  return {{"block", block}, {"ffn", "12"}, {"heads", "2"}, {"ql", "6"},
+          {"kl", "5"},      {"nope", "4"}, {"rope", "2"},  {"vd", "4"}};
+}
 
 const Register stack{CaseSet{
     .op = "attn_res_stack",
@@ -80,32 +111,21 @@ const Register stack{CaseSet{
         "Blocks of one, two and three layers: which bank a read finds, and what its gradient is",
     .lane = Lane::Smoke,
     .sizes = {sizes(2, 6, 5)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::F32, Dtype::F64},
     .fills = {kUnit},
-    .options = {{{"block", "1"},
-                 {"ffn", "12"},
-                 {"heads", "2"},
-                 {"ql", "6"},
-                 {"kl", "5"},
-                 {"nope", "4"},
-                 {"rope", "2"},
-                 {"vd", "4"}},
-                {{"block", "2"},
-                 {"ffn", "12"},
-                 {"heads", "2"},
-                 {"ql", "6"},
-                 {"kl", "5"},
-                 {"nope", "4"},
-                 {"rope", "2"},
-                 {"vd", "4"}},
-                {{"block", "3"},
-                 {"ffn", "12"},
-                 {"heads", "2"},
-                 {"ql", "6"},
-                 {"kl", "5"},
-                 {"nope", "4"},
-                 {"rope", "2"},
-                 {"vd", "4"}}},
+    .options = {reads("1"), reads("2"), reads("3")},
+    .exempt = exempt,
+}};
+
+// In bf16 the noise of five narrow layers is as large as the gradients of the first one's queries.
+const Register shallow{CaseSet{
+    .op = "attn_res_stack",
+    .what = "Two layers in bf16, in one block and in two",
+    .lane = Lane::Smoke,
+    .sizes = {{{"B", 4, {}}, {"T", 6, {}}, {"D", 32, {}}, {"V", 24, {}}, {"L", 2, {}}}},
+    .dtypes = {Dtype::BF16},
+    .fills = {kUnit},
+    .options = {reads("1"), reads("2")},
     .exempt = exempt,
 }};
 

@@ -316,6 +316,14 @@ TEST_F(CommandLine, QuietIsQuietAndPipesGetNoColour) {
   EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 40);
 }
 
+TEST_F(CommandLine, AGlobMayNameTheFillAfterTheOp) {
+  const std::string by_id = parity("list 'l2norm/*/f32/exact_rows/*'").out;
+  ASSERT_FALSE(by_id.empty());
+  EXPECT_EQ(parity("list 'l2norm/exact_rows/f32'").out, "");  // no glob: an id, and not a whole one
+  EXPECT_EQ(parity("list 'l2norm/exact_rows/f32*'").out, by_id);
+  expect_refused("list 'l2norm/none*'", "no case matches 'l2norm/none*'");
+}
+
 TEST_F(CommandLine, ListTellsWhatThereIs) {
   const auto document = nlohmann::json::parse(parity("list --json").out);
   ASSERT_FALSE(document["ops"].empty());

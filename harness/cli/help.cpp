@@ -101,7 +101,7 @@ Exit codes
   4 not proven (nothing ran, a case proves nothing, a mutant survived)   5 golden missing or tampered with
 
 Ids   op/sizes/dtype/fill[/options]/sSEED[@kernel[options]]   printed with every verdict and accepted everywhere;
-      in a glob, * crosses '/'
+      in a glob, * crosses '/'; op/fill/dtype is a short form for globs: 'decoder/debug*'
 
 Start here
   parity list                          what there is to judge

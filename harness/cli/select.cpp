@@ -66,10 +66,21 @@ std::string id_with(const Case& problem, const Candidate& candidate) {
   return print_id(problem, candidate.name, candidate.options);
 }
 
+// The short form of an id, its fill in front: 'decoder/debug*'.
+std::string by_fill(const Case& problem) {
+  return fmt::format("{}/{}/{}", problem.op, problem.fill, name(problem.dtype));
+}
+
+bool names_case(std::string_view pattern, const Case& problem) {
+  return glob_match(pattern, problem.id()) ||
+         (problem.recorded.empty() && glob_match(pattern, by_fill(problem)));
+}
+
 // A pattern without '@' names cases, one with '@' names cases with kernels.
 bool matches(std::string_view pattern, const Case& problem, const Candidate& candidate) {
-  if (glob_match(pattern, id_with(problem, candidate))) return true;
-  return pattern.find('@') == std::string_view::npos && glob_match(pattern, problem.id());
+  if (pattern.find('@') == std::string_view::npos && names_case(pattern, problem)) return true;
+  return glob_match(pattern, id_with(problem, candidate)) ||
+         glob_match(pattern, by_fill(problem) + '@' + candidate.name);
 }
 
 [[noreturn]] void nothing_matches(std::string_view flag, const std::string& pattern) {
@@ -235,7 +246,7 @@ std::vector<Case> select_cases(const Arguments& args, Lane lane) {
     }
     bool hit = false;
     for (const Case& problem : declared)
-      if (glob_match(pattern, problem.id())) add(problem), hit = true;
+      if (names_case(pattern, problem)) add(problem), hit = true;
     if (!hit) nothing_matches("", pattern);
   }
   return cases;

@@ -88,8 +88,10 @@ void backward(const Launch& l, Module module) {
   }
   std::vector<const TensorView*> views;
   for (const TensorView& view : l.outputs) {
-    const auto it = in.find(input_of(view.spec->name));
-    if (it == in.end() || !it->second.requires_grad()) continue;
+    const std::string of = input_of(view.spec->name);
+    const Named& named = in.contains(of) ? in : results;  // "grads/tap/h" is of the result "tap/h"
+    const auto it = named.find(of);
+    if (it == named.end() || !it->second.requires_grad()) continue;
     wanted.push_back(it->second);
     views.push_back(&view);
   }
@@ -99,7 +101,7 @@ void backward(const Launch& l, Module module) {
   for (std::size_t i = 0; i < views.size(); ++i) {
     at::Tensor to = wrap(*views[i]);
     if (gradients[i].defined())
-      to.copy_(gradients[i]);
+      to.copy_(gradients[i].reshape(to.sizes()));
     else
       to.zero_();
   }

@@ -19,7 +19,8 @@ using Module = Named (*)(const Case&, const Named& inputs);
 // into the outputs.
 void forward(const Launch&, Module);
 // The same under autograd: the gradient of sum <result, cotangent> (plus the result "loss", where
-// there is one) with respect to every floating input; zeros where autograd has none.
+// there is one) with respect to every floating input and to results that are taps; zeros where
+// autograd has none.
 void backward(const Launch&, Module);
 
 // A candidate of `op` for one dtype: contract f64 (fp64 throughout), f32, or bf16 that stores each
