@@ -97,7 +97,7 @@ DecoderForward<T> decoder(Run<T>& run, const Array<T>& embeddings, const Decoder
     t.ffn_normed = rms_norm(run, t.ffn_read, name + "post_attention_layernorm.weight", norm_of(d));
     Array<T> ffn;
     if (l < d.dense) {
-      ffn = mlp(run, t.ffn_normed, dense_of(d, l));
+      ffn = mlp(run, t.ffn_normed, maybe_wrong(run, dense_of(d, l)));
     } else {
       t.moe = moe(run, t.ffn_normed, moe_of(d, l));
       ffn = t.moe.y;
@@ -142,7 +142,7 @@ DecoderGradients<T> decoder_backward(Run<T>& run, const DecoderForward<T>& f,
     sharing.push_back(static_cast<std::size_t>(l));
     Array<T> d_ffn;
     if (l < d.dense) {
-      d_ffn = mlp_backward(run, t.ffn_normed, dp, dense_of(d, l));
+      d_ffn = mlp_backward(run, t.ffn_normed, dp, maybe_wrong(run, dense_of(d, l)));
     } else {
       g.moe = moe_backward(run, t.ffn_normed, t.moe, dp, moe_of(d, l));
       d_ffn = g.moe.x;

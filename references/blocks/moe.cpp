@@ -3,8 +3,18 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace parity::net {
+
+template <class T>
+Mlp maybe_wrong(const Run<T>& run, Mlp m) {
+  if (run.fault("P-moe-swiglu")) m.unit = {};
+  if (run.fault("P-moe-no-linear-beta")) m.unit.linear_beta = 0;
+  if (run.fault("P-moe-gate-up")) std::swap(m.gate, m.up);
+  return m;
+}
+
 namespace {
 
 // Slots (t k + j) of each expert, ascending.
@@ -37,10 +47,7 @@ Mlp expert(const Run<T>& run, const Experts& all, std::size_t e, std::size_t cou
         .up = all.prefix + name + ".w3",
         .down = all.prefix + name + ".w2",
         .unit = all.unit};
-  if (run.fault("P-moe-swiglu")) m.unit = {};
-  if (run.fault("P-moe-no-linear-beta")) m.unit.linear_beta = 0;
-  if (run.fault("P-moe-gate-up")) std::swap(m.gate, m.up);
-  return m;
+  return maybe_wrong(run, std::move(m));
 }
 
 template <class T>
@@ -179,7 +186,7 @@ MoeLayer<T> moe(Run<T>& run, const Array<T>& x_any, const Moe& layer) {
       layer.latent ? linear(run, l.normed, layer.prefix + "routed_expert_up_proj") : l.normed;
   l.y = l.routed;
   if (layer.shared) {
-    l.shared = mlp(run, x, shared_mlp(layer));
+    l.shared = mlp(run, x, maybe_wrong(run, shared_mlp(layer)));
     Array<T> part = l.shared;
     if (run.fault("A-MR04"))
       for (T& value : part.data) value /= static_cast<T>(layer.rule.scale);
@@ -211,13 +218,14 @@ MoeGradients<T> moe_backward(Run<T>& run, const Array<T>& x_any, const MoeLayer<
   d.x = layer.latent ? linear_backward(run, x, d.latent, layer.prefix + "routed_expert_down_proj")
                      : d.latent;
   if (!run.fault("P-moe-dx-router")) add(d.x, d.router.x);
-  if (layer.shared) add(d.x, mlp_backward(run, x, dy, shared_mlp(layer)));
+  if (layer.shared) add(d.x, mlp_backward(run, x, dy, maybe_wrong(run, shared_mlp(layer))));
   run.store(d.x);
   d.x = d.x.as(x_any.shape);
   return d;
 }
 
 #define PARITY_INSTANTIATE(T)                                                                \
+  template Mlp maybe_wrong(const Run<T>&, Mlp);                                              \
   template Mixture<T> experts(Run<T>&, const Array<T>&, const Routing<T>&, const Experts&);  \
   template MixtureGradients<T> experts_backward(Run<T>&, const Array<T>&, const Routing<T>&, \
                                                 const Mixture<T>&, const Array<T>&,          \

@@ -38,6 +38,10 @@ template <class T>
 MixtureGradients<T> experts_backward(Run<T>&, const Array<T>& z, const Routing<T>&,
                                      const Mixture<T>&, const Array<T>& d_sum, const Experts&);
 
+// The faults of a gated unit, of experts and of dense layers alike.
+template <class T>
+Mlp maybe_wrong(const Run<T>&, Mlp);
+
 // The whole layer (k3.md §3.1). latent: y = norm(u) up(...), else y = u; shared: + mlp(x).
 struct Moe {
   std::string prefix = "";  // of every parameter, "model.layers.1.block_sparse_moe."

@@ -366,6 +366,10 @@ std::vector<TensorSpec> decoder_outputs(const Case& c) {
   return specs;
 }
 
+bool decoder_derive(const Case& c, Tensor& tensor) {
+  return has_images(c) && vision::derive(vision_case(c), tensor);
+}
+
 std::string decoder_refuses(const Case& c) {
   for (const std::int64_t l : layer_list(c))
     if (l < 0 || l >= c.sizes["L"]) return "option full names a layer that is not there";

@@ -29,7 +29,9 @@ Decoder decoder_config(const Case&);
 std::vector<TensorSpec> decoder_parameters(const Case&);  // "params/<name>", in state-dict order
 std::vector<TensorSpec> decoder_inputs(const Case&);
 std::vector<TensorSpec> decoder_outputs(const Case&);
+bool decoder_derive(const Case&, Tensor&);  // grid_thw of the images
 std::string decoder_refuses(const Case&);
+std::vector<FaultDef> decoder_faults(bool whole);  // whole: of attention and mixtures too
 ImportedCase decoder_import(const StoredCase&);
 
 bool has_images(const Case&);

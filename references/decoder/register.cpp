@@ -129,7 +129,7 @@ Array<T> loss_of(Run<T>& run, const Array<T>& logits, const std::vector<std::int
 // (empty=none).
 template <class T>
 void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
-  const bool none = run.options().get("empty", "zero") == "none";
+  if (run.options().get("empty", "zero") == "none") return;
   for (std::size_t l = 0; l < f.layers.size(); ++l) {
     const std::vector<std::int64_t>& load = f.layers[l].moe.routing.load;
     for (std::size_t e = 0; e < load.size(); ++e)
@@ -138,8 +138,7 @@ void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
         const std::string name = Decoder::layer(static_cast<std::int64_t>(l)) +
                                  "block_sparse_moe.experts." + std::to_string(e) + "." + w +
                                  ".weight";
-        run.results().erase("grads/params/" + name);
-        if (!none) run.param_grad(name, Array<T>(run.param(name).shape));
+        run.param_grad(name, Array<T>(run.param(name).shape));
       }
   }
 }
@@ -185,6 +184,7 @@ template <class T>
 Pass<T> forward(Run<T>& run, const Case& problem, const std::string& tokens,
                 const Images<T>* images) {
   Pass<T> pass{problem, run.ids(tokens), {}, decoder_config(problem), {}, {}};
+  if (run.fault("P-router-renorm-top1")) pass.config.moe.rule.renorm = true;
   pass.embeddings = embedding(run, pass.tokens, "model.embed_tokens.weight");
   if (images) {
     pass.plan = scatter_runs({.rows = pass.config.batch,
@@ -352,36 +352,6 @@ Evaluation base(const BaseRequest& r) {
   return evaluation_of(decoder_outputs(r.problem), kFormulas, r);
 }
 
-// Faults of the assembly, and some of each part, whose own op has all of them.
-std::vector<FaultDef> faults(bool whole) {
-  std::vector<FaultDef> list = {
-      {"P-decoder-prefix-kept", "", "the prefix is not begun anew where a block opens"},
-      {"P-decoder-no-output-read", "", "the output read is left out"},
-      {"P-decoder-bank-detached", "", "a bank entry's gradient does not reach what was committed"},
-      {"P-decoder-prefix-gradient", "", "the sum's gradient passes a block's opening"},
-      {"P-res-eps", "", "eps of the reads on the sum, not on the mean"},
-      {"P-res-normed-values", "", "normalised sources are mixed"},
-      {"P-res-no-norm-weight", "", "the reads' norm weight is left out"},
-      {"P-res-key-path", "", "the keys' part of the sources' gradient is dropped"},
-      {.id = "A-CM03",
-       .what = "query gradient of the reads not reduced over tensor-parallel ranks",
-       .unsupported = "needs ranks"}};
-  if (whole)
-    list.insert(list.end(),
-                {{"P-loss-padding", "", "the loss is averaged over ignored labels too"},
-                 {"P-conv-reversed", "", "taps of the convolutions in reverse"},
-                 {"P-gate-no-A", "", "A_log ignored"},
-                 {"P-l2-mean", "", "eps of the norm of q and k on the mean, not on the sum"},
-                 {"P-silu-slope", "", "slope of SiLU without z sigmoid'"},
-                 {"A-MR08", "", "weights are gathered from the scores with the bias"},
-                 {"P-moe-no-shared", "", "shared experts are left out"},
-                 {"P-router-no-bias", "", "the correction bias is ignored"},
-                 {.id = "P-decoder-topology",
-                  .what = "the last layer is not full attention",
-                  .unsupported = "parameters of the other kind of layer are not there"}});
-  return list;
-}
-
 OpDef op(std::string_view name, std::string_view what) {
   return {.name = name,
           .what = what,
@@ -391,12 +361,13 @@ OpDef op(std::string_view name, std::string_view what) {
                       "transformers models.kimi_linear, deepseek_v3"},
           .inputs = decoder_inputs,
           .outputs = decoder_outputs,
+          .derive = decoder_derive,
           .refuses = decoder_refuses,
           .reference = reference,
           .base = base,
           .contract = composite_contract,
           .import = decoder_import,
-          .faults = faults(name == "decoder")};
+          .faults = decoder_faults(name == "decoder")};
 }
 
 const Register whole{
