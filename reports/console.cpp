@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "reports/gradients.hpp"
 #include "reports/reports.hpp"
 #include "reports/words.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 constexpr std::size_t kLines = 40;  // of a run, by default; -v lifts it
 constexpr std::size_t kGroupLines = 12;
 constexpr std::size_t kReasonLines = 4;
+constexpr std::size_t kGradients = 20;
 
 const char* colour_of(std::string_view status) {
   if (status == "pass" || status == "killed") return "\x1b[32m";
@@ -215,13 +217,40 @@ std::string failures(const std::vector<CaseRecord>& records, std::size_t taken,
   return text;
 }
 
+// Gradients by parameter: of the case that comes nearest to its bounds or is farthest beyond them,
+// as far as there is room; of every case with -v.
+std::string gradients(const std::vector<CaseRecord>& records, std::size_t taken,
+                      const ConsoleStyle& style) {
+  const CaseRecord* telling = nullptr;
+  std::string text;
+  const auto table = [](const CaseRecord& record, std::size_t rows) {
+    return fmt::format("gradients of {}\n{}", visible(record.id), console_gradients(record, rows));
+  };
+  const auto used = [](const CaseRecord& record) {
+    const double most = max_bound_used(record);
+    return std::isnan(most) ? INFINITY : most;
+  };
+  for (const CaseRecord& record : records) {
+    if (!has_parameters(record)) continue;
+    if (style.verbose) text += table(record, record.tensors.size());
+    if (!telling || used(record) > used(*telling)) telling = &record;
+  }
+  constexpr std::size_t kAround = 3, kLeast = 3;  // its two titles and the line that counts
+  if (style.verbose || !telling || kLines < taken + kAround + kLeast) return text;
+  return table(*telling, std::min(kGradients, kLines - taken - kAround));
+}
+
 }  // namespace
 
 std::string console_result(const RunFolder& folder, const std::filesystem::path& dir,
                            const ConsoleStyle& style) {
   const std::string groups = group_rows(folder.cases, style);
   const std::string footer = console_footer(folder, dir / "report.html", style);
-  return groups + failures(folder.cases, lines_of(groups) + lines_of(footer) + 1, style) + footer;
+  const std::string failed = failures(folder.cases, lines_of(groups) + lines_of(footer) + 1, style);
+  return groups + failed +
+         gradients(folder.cases, lines_of(groups) + lines_of(failed) + lines_of(footer) + 1,
+                   style) +
+         footer;
 }
 
 std::string console_verdicts(const RunFolder& folder, const ConsoleStyle& style) {

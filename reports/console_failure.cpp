@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "reports/gradients.hpp"
 #include "reports/reports.hpp"
 #include "reports/words.hpp"
 
@@ -62,6 +63,8 @@ std::string console_failure(const CaseRecord& record, const ConsoleStyle& style)
     if (!others.empty()) text += labelled("also", fmt::format("{}", fmt::join(others, ", ")));
     if (const std::string where = where_failed(*tensor); !where.empty())
       text += labelled("where", where);
+    if (const std::string astray = sentence(first_astray(record)); !astray.empty())
+      text += labelled("astray", astray);
     if (!tensor->worst_points.empty()) text += points(*tensor);
   }
   if (!record.contract.empty()) text += labelled("contract", record.contract);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "reports/gradients.hpp"
 #include "reports/page.hpp"
 #include "reports/svg.hpp"
 #include "reports/words.hpp"
@@ -48,26 +49,16 @@ std::string tensors_table(const std::vector<const TensorRecord*>& order) {
   return table.html();
 }
 
-std::string gradients_table(const std::vector<const TensorRecord*>& order) {
-  double total = 0;
-  const auto norm = [](const TensorRecord& t) {
-    return t.truth_rms * std::sqrt(static_cast<double>(t.elements));
-  };
-  const auto square = [&](const TensorRecord& t) {
-    return t.rel_l2 * norm(t) * t.rel_l2 * norm(t);
-  };
-  for (const TensorRecord* t : order)
-    if (t->role == "gradient") total += square(*t);
+std::string gradients_table(const CaseRecord& record) {
   Table table({"$parameter", "shape", "#|g*|", "#rel L2", "#max r", "#cosine", "#norm ratio",
                "#offset z", "#gain z", "#of total error", "status"});
-  for (const TensorRecord* t : order)
-    if (t->role == "gradient")
-      table.row({escaped(t->parameter.empty() ? t->name : t->parameter),
-                 fmt::format("<code>{}</code>", shape_of(*t)), number(norm(*t)), number(t->rel_l2),
-                 number(t->bound_used), precise(t->cosine), precise(t->norm_ratio),
-                 number(t->offset_z), number(t->gain_z),
-                 total > 0 ? fmt::format("{:.1f}%", 100 * square(*t) / total) : "0%",
-                 badge(t->status)});
+  for (const GradientRow& row : gradient_rows(record)) {
+    const TensorRecord& t = *row.tensor;
+    table.row({escaped(row.name), fmt::format("<code>{}</code>", shape_of(t)), number(row.norm),
+               number(t.rel_l2), number(t.bound_used), precise(t.cosine), precise(t.norm_ratio),
+               number(t.offset_z), number(t.gain_z), fmt::format("{:.1f}%", 100 * row.share),
+               badge(t.status)});
+  }
   return table.empty() ? "" : "<h4>Gradients</h4>" + table.html();
 }
 
@@ -187,7 +178,8 @@ std::string tensor_section(const CaseRecord& record, const TensorRecord& tensor)
 std::string details(const CaseRecord& record, bool pictures) {
   const Times& t = record.time_ms;
   const auto order = by_use(record);
-  std::string text = "<div class=\"body\"><dl>" + term("reason", escaped(record.reason));
+  std::string text = "<div class=\"body\"><dl>" + term("reason", escaped(record.reason)) +
+                     term("astray", escaped(sentence(first_astray(record))));
   for (const std::string& complaint : record.accounting.complaints)
     text += term("accounting", escaped(complaint));
   if (pictures) {
@@ -214,7 +206,7 @@ std::string details(const CaseRecord& record, bool pictures) {
   if (order.empty()) return text + "</div>";
   text += tensors_table(order);
   if (pictures) {
-    text += gradients_table(order);
+    text += gradients_table(record);
     // Of a failing case the tensors that fail, of a passing one those nearest to their bound.
     std::size_t shown = 0;
     for (const TensorRecord* tensor : order)

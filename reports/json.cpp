@@ -11,6 +11,7 @@
 
 #include "harness/failure.hpp"
 #include "harness/record_fields.hpp"
+#include "reports/gradients.hpp"
 #include "reports/json_writer.hpp"
 #include "reports/words.hpp"
 
@@ -210,7 +211,26 @@ json parse(std::string_view text) {
 }  // namespace
 
 std::string to_json_line(const RunRecord& run) { return document(run); }
-std::string to_json_line(const CaseRecord& record) { return document(record); }
+// With the table of gradients, where parameters have them: derived, so a reader passes over it.
+std::string to_json_line(const CaseRecord& record) {
+  if (!has_parameters(record)) return document(record);
+  JsonWriter out;
+  out.begin_object();
+  Writing archive{out};
+  fields(archive, const_cast<CaseRecord&>(record));
+  out.key("gradients").begin_array();
+  for (const GradientRow& row : gradient_rows(record)) {
+    const TensorRecord& t = *row.tensor;
+    out.begin_object().field("parameter", row.name).field("norm", row.norm);
+    out.field("rel_l2", t.rel_l2).field("max_r", t.bound_used).field("cosine", t.cosine);
+    out.field("norm_ratio", t.norm_ratio).field("bias_z", t.offset_z).field("gain_z", t.gain_z);
+    out.field("share", row.share).field("status", t.status).end_object();
+  }
+  out.end_array();
+  if (const std::string astray = sentence(first_astray(record)); !astray.empty())
+    out.field("astray", astray);
+  return out.end_object().text();
+}
 std::string to_json_line(const MutantRecord& record) { return document(record); }
 std::string to_json(const TensorRecord& tensor) { return document(tensor); }
 

@@ -62,6 +62,9 @@ KernelInfo info_of(const KernelDef& def, const std::vector<Case>& cases) {
       continue;
     }
     for (const std::string& lane : lanes_with(problem.lane)) ++info.takes[lane];
+    const std::string dtype(name(problem.dtype));
+    ++info.taken[dtype];
+    if (problem.check == Check::Exact) ++info.exact[dtype];
   }
   return info;
 }

@@ -26,10 +26,11 @@ struct VariantInfo {
 struct KernelInfo {
   std::string name = {}, op = {}, what = {}, file = {}, needs = {}, environment = {};
   std::string contract = {};  // in a line: name, accumulator, chunk, rounding points, claims
-  std::vector<std::string> dtypes = {}, directions = {};  // no dtype: any
-  std::vector<VariantInfo> variants = {};                 // the first is the default
-  std::map<std::string, std::int64_t> takes = {};         // lane -> cases
-  std::map<std::string, std::int64_t> refuses = {};       // reason -> cases of all lanes
+  std::vector<std::string> dtypes = {}, directions = {};       // no dtype: any
+  std::vector<VariantInfo> variants = {};                      // the first is the default
+  std::map<std::string, std::int64_t> takes = {};              // lane -> cases
+  std::map<std::string, std::int64_t> refuses = {};            // reason -> cases of all lanes
+  std::map<std::string, std::int64_t> taken = {}, exact = {};  // dtype -> cases, exact probes
   std::vector<FaultInfo> faults = {};
 };
 

@@ -27,6 +27,7 @@ void fields(A& a, KernelInfo& k) {
   a("contract", k.contract), a("dtypes", k.dtypes), a("directions", k.directions),
       a("variants", k.variants), a("takes", k.takes);
   a("refuses", k.refuses), a("faults", k.faults);
+  a("taken", k.taken), a("exact", k.exact);
 }
 template <class A>
 void fields(A& a, OpInfo& o) {

@@ -6,6 +6,7 @@
 #include "golden/golden.hpp"
 #include "harness/cli/arguments.hpp"
 #include "harness/cli/catalogue.hpp"
+#include "harness/cli/coverage.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/terminal.hpp"
 #include "reports/json_writer.hpp"
@@ -144,26 +145,6 @@ std::string support(const Catalogue& all) {
   return text;
 }
 
-std::string coverage(const Catalogue& all) {
-  std::string text = fmt::format("{:<20} {:<8} {:<9} {}\n", "op", "dtype", "direction", "kernels");
-  for (const OpInfo& op : all.ops)
-    for (const std::string& dtype : op.dtypes)
-      for (const std::string& direction : op.directions) {
-        if (direction == "both") continue;
-        std::vector<std::string> kernels;
-        for (const KernelInfo* kernel : kernels_of(all, op.name))
-          if (std::ranges::count(kernel->dtypes, dtype) &&
-              std::ranges::count(kernel->directions, direction))
-            kernels.push_back(kernel->name);
-        text += fmt::format("{:<20} {:<8} {:<9} {}\n", op.name, dtype, direction,
-                            kernels.empty() ? "none" : fmt::format("{}", fmt::join(kernels, ", ")));
-      }
-  for (const OpInfo& op : all.ops)
-    if (mutants_of(all, op).empty())
-      text += fmt::format("no mutant: {} (nothing shows that its gate can fail)\n", op.name);
-  return text;
-}
-
 }  // namespace
 
 int list(const Arguments& args) {
@@ -178,12 +159,12 @@ int list(const Arguments& args) {
     return 0;
   }
   const Catalogue all = catalogue();
-  if (args.json)
+  if (args.coverage)
+    print(args.json ? coverage_json(coverage(all)) : coverage_text(coverage(all)));
+  else if (args.json)
     print(json(all));
   else if (args.support)
     print(support(all));
-  else if (args.coverage)
-    print(coverage(all));
   else
     print(overview(all));
   return 0;
