@@ -145,7 +145,7 @@ Tensor routed(const json& file, const char* pass, std::int64_t tokens) {
   if (static_cast<std::int64_t>(ids.size()) != tokens)
     throw UsageError(
         fmt::format("routed_expert_ids of {} are {}, not {}", pass, ids.size(), tokens));
-  return tensor(fmt::format("outputs/{}/tap/layer1.expert_ids", pass), Dtype::I64, {tokens, 1},
+  return tensor(fmt::format("outputs/{}_pass/tap/layer1.expert_ids", pass), Dtype::I64, {tokens, 1},
                 ids);
 }
 

@@ -224,6 +224,13 @@ TEST_F(CommandLine, GoldensThatAreNotWhatTheyShouldBe) {
   expect_refused("golden freeze --file none/x.h5 'l2norm/N5,D64/f32/exact_rows/eps=0/s0'", "none/");
 }
 
+// Composites without a kernel are frozen like any case; names of passes are no names of outputs.
+TEST_F(CommandLine, ACaseWithoutAKernelIsFrozenAndVerified) {
+  ASSERT_EQ(parity("golden freeze --file own.h5 'decoder/hash_unit/f32'").exit, 0);
+  EXPECT_EQ(parity("golden verify -q own.h5").exit, 0);
+  expect_refused("golden freeze --file none.h5 'decoder/no_such_fill/*'", "no case matches");
+}
+
 // Every key of a run's folder that interface.md names is there, with its type.
 TEST_F(CommandLine, RecordsHaveEveryKeyOfTheInterface) {
   using nlohmann::json;

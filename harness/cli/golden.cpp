@@ -52,8 +52,11 @@ int golden_freeze(const Arguments& args) {
   if (fs::exists(file) && !args.force)
     throw UsageError(fmt::format("{}: exists; --force replaces it", file.string()));
   golden::FreezeOptions options{.file = file, .contiguous = args.contiguous};
-  for (const Subject& subject : select(args, lane_of(args, Lane::Smoke)))
-    options.cases.push_back(subject.problem);
+  const Lane lane = lane_of(args, Lane::Smoke);
+  if (args.only.empty() && args.kernel.empty() && args.device.empty())
+    options.cases = select_cases(args, lane);
+  else  // cases by the kernels that take them
+    for (const Subject& subject : select(args, lane)) options.cases.push_back(subject.problem);
   if (options.cases.empty()) throw UsageError("no case to freeze");
   const RunRecord run = describe_run(args.command, Lane::Smoke, args.seed);
   options.provenance = run.compiler;

@@ -105,7 +105,7 @@ TEST(ParityModel, AnExpertOfOnePassKeepsItsGradient) {
   for (std::int64_t e = 0; e < 4; ++e) {
     bool chosen = false;
     for (const char* pass : {"text", "multimodal"}) {
-      const ExpectedTensor& ids = *expected.find(std::string(pass) + "/tap/layer1.expert_ids");
+      const ExpectedTensor& ids = *expected.find(std::string(pass) + "_pass/tap/layer1.expert_ids");
       for (const double id : Tensor{ids.spec, ids.bits}.widened())
         chosen |= id == static_cast<double>(e);
     }

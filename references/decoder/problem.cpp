@@ -335,8 +335,8 @@ std::vector<TensorSpec> decoder_outputs(const Case& c) {
     if (c.options.flag("loss")) put(at + "loss", Role::Output, wide, {});
     if (steps > 0) put(at + "grad_norm", Role::Output, wide, {});
     if (c.options.flag("taps") && c.options.flag("three")) {
-      tap_outputs(with_tokens(c, c.sizes["S"]), "text/", false, specs);
-      tap_outputs(c, "multimodal/", true, specs);
+      tap_outputs(with_tokens(c, c.sizes["S"]), "text_pass/", false, specs);
+      tap_outputs(c, "multimodal_pass/", true, specs);
     } else if (c.options.flag("taps") && step == 1) {
       tap_outputs(c, at, has_images(c), specs);
     }

@@ -231,10 +231,10 @@ void three_passes(Run<T>& run) {
   run.put("multimodal", both.f.logits);
   run.put("vision", vision::laid_out(images.problem, images.state.y, true));
   if (taps) {
-    put_taps(run, text.f, "text/");
-    put_taps(run, both.f, "multimodal/");
-    run.put("multimodal/tap/embeds", both.embeddings);
-    run.put("multimodal/tap/vision", vision::laid_out(images.problem, images.state.y, true));
+    put_taps(run, text.f, "text_pass/");
+    put_taps(run, both.f, "multimodal_pass/");
+    run.put("multimodal_pass/tap/embeds", both.embeddings);
+    run.put("multimodal_pass/tap/vision", vision::laid_out(images.problem, images.state.y, true));
   }
   Array<T> d_logits;
   if (c.options.flag("loss"))
@@ -242,8 +242,9 @@ void three_passes(Run<T>& run) {
   if (!run.wants_gradients()) return;
   if (!c.options.flag("loss")) d_logits = run.in("cotangents/multimodal");
   images.d = vision::flattened(images.problem, run.in("cotangents/vision"), true);
-  backward<T>(run, text, run.in("cotangents/text").as(text.f.logits.shape), nullptr, taps, "text/");
-  backward<T>(run, both, d_logits.as(both.f.logits.shape), &images, taps, "multimodal/");
+  backward<T>(run, text, run.in("cotangents/text").as(text.f.logits.shape), nullptr, taps,
+              "text_pass/");
+  backward<T>(run, both, d_logits.as(both.f.logits.shape), &images, taps, "multimodal_pass/");
   images_backward(run, images);
 }
 
