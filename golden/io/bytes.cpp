@@ -1,5 +1,6 @@
 #include "golden/io/bytes.hpp"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,13 +39,15 @@ std::string Bytes::text(std::int64_t offset, std::int64_t bytes) const {
 
 std::uint64_t little_endian(std::span<const std::byte> bytes, std::size_t width) {
   std::uint64_t value = 0;
-  for (std::size_t i = 0; i < width; ++i)
+  for (std::size_t i = 0; i < std::min(width, sizeof value); ++i)
     value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
   return value;
 }
 
 void put_little_endian(std::string& out, std::uint64_t value, std::size_t width) {
-  for (std::size_t i = 0; i < width; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+  for (std::size_t i = 0; i < width; ++i)
+    out +=
+        static_cast<char>(i < sizeof value ? value >> (8 * i) & 0xFF : 0);  // wider: zeros follow
 }
 
 }  // namespace parity::io
