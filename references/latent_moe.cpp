@@ -115,37 +115,21 @@ std::vector<TensorSpec> outputs(const Case& c) {
   return specs;
 }
 
-// Values by slot in the order that the case names, ascending ids without one.
-template <class T>
-Array<T> arranged(Run<T>& run, const Routing<T>& r, const Array<T>& by_slot) {
-  if (!run.options().flag("order")) return by_slot;
-  Array<T> result(by_slot.shape);
-  const std::vector<std::int64_t> slots = slots_in_order(r, run.ids("order"));
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    result.data[i] = slots[i] < 0 ? T{-1} : by_slot[slots[i]];
-  return result;
-}
-
-template <class T>
-Array<T> numbers(const std::vector<std::int64_t>& list, std::vector<std::int64_t> shape) {
-  Array<T> array(std::move(shape));
-  for (std::size_t i = 0; i < list.size(); ++i) array.data[i] = static_cast<T>(list[i]);
-  return array;
-}
-
 template <class T>
 void formulas(Run<T>& run) {
   const Moe layer = layer_of(run.problem());
   const Array<T>& x = run.in("x");
   MoeLayer<T> l = moe(run, x, layer);
+  const std::vector<std::int64_t> order =
+      run.options().flag("order") ? run.ids("order") : std::vector<std::int64_t>{};
   const std::vector<std::int64_t> by_slot = l.routing.weights.shape;
   const Array<T> ids = numbers<T>(l.routing.ids, by_slot);
   run.put("y", l.y);
   run.put("routed_sum", l.mixture.sum);
   run.put("ids", ids);
   run.put("tokens_per_expert", numbers<T>(l.routing.load, {std::ssize(l.routing.load)}));
-  run.put("tap/expert_ids", arranged(run, l.routing, ids));
-  run.put("tap/route_weights", arranged(run, l.routing, l.routing.weights));
+  run.put("tap/expert_ids", arranged(l.routing, ids, order));
+  run.put("tap/route_weights", arranged(l.routing, l.routing.weights, order));
   run.put("tap/router_logits", l.routing.logits);
   run.put("tap/router_scores", l.routing.scores);
   run.put("tap/latent", l.latent);
@@ -156,7 +140,7 @@ void formulas(Run<T>& run) {
   const Array<T>& dy = run.in("cotangents/y");
   const MoeGradients<T> d = moe_backward(run, x, l, dy, layer);
   run.grad("inputs/x", d.x);
-  run.grad("tap/route_weights", arranged(run, l.routing, d.weights));
+  run.grad("tap/route_weights", arranged(l.routing, d.weights, order));
   run.grad("tap/router_logits", d.router.logits);
   run.grad("tap/router_scores", d.router.scores);
   run.grad("tap/latent", d.latent);

@@ -302,6 +302,24 @@ std::vector<std::int64_t> slots_in_order(const Routing<T>& r,
   return slots;
 }
 
+template <class T>
+Array<T> arranged(const Routing<T>& r, const Array<T>& by_slot,
+                  const std::vector<std::int64_t>& order) {
+  if (order.empty()) return by_slot;
+  Array<T> result(by_slot.shape);
+  const std::vector<std::int64_t> slots = slots_in_order(r, order);
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    result.data[i] = slots[i] < 0 ? T{-1} : by_slot[slots[i]];
+  return result;
+}
+
+template <class T>
+Array<T> numbers(const std::vector<std::int64_t>& list, std::vector<std::int64_t> shape) {
+  Array<T> array(std::move(shape));
+  for (std::size_t i = 0; i < list.size(); ++i) array.data[i] = static_cast<T>(list[i]);
+  return array;
+}
+
 double logit_noise(std::span<const double> x, std::span<const double> w, double z, double u) {
   double squares = 0;
   for (std::size_t i = 0; i < x.size(); ++i) squares += std::pow(x[i] * w[i], 2);
@@ -336,6 +354,9 @@ std::vector<std::uint8_t> open_tokens(const Case& c, const Tensors& inputs, cons
   template RouterGradients<T> route_backward(Run<T>&, const Array<T>&, const Routing<T>&,     \
                                              const Array<T>&, const std::string&,             \
                                              const RouterRule&, const Array<T>&);             \
+  template Array<T> arranged(const Routing<T>&, const Array<T>&,                              \
+                             const std::vector<std::int64_t>&);                               \
+  template Array<T> numbers(const std::vector<std::int64_t>&, std::vector<std::int64_t>);     \
   template std::vector<std::int64_t> slots_in_order(const Routing<T>&,                        \
                                                     const std::vector<std::int64_t>&);
 PARITY_INSTANTIATE(double)

@@ -69,6 +69,14 @@ Choice largest(std::span<const T> scores, std::int64_t k, bool torch_ties);
 // order[t,place], -1 where it was not chosen.
 template <class T>
 std::vector<std::int64_t> slots_in_order(const Routing<T>&, const std::vector<std::int64_t>& order);
+// Values by slot [T,k] in that order, -1 where it names what was not chosen; as they are without an
+// order.
+template <class T>
+Array<T> arranged(const Routing<T>&, const Array<T>& by_slot,
+                  const std::vector<std::int64_t>& order);
+// Ids or counts as numbers.
+template <class T>
+Array<T> numbers(const std::vector<std::int64_t>& list, std::vector<std::int64_t> shape);
 
 // How far an evaluation with unit roundoff u may move the logit z = x w: 6 standard errors of a sum
 // in a row, whose partial sums are no larger than |z| + sqrt(sum (x w)^2).

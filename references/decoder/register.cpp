@@ -29,23 +29,11 @@ Turns<T> turns_of(Run<T>& run, const Decoder& d) {
   return turns_at(run, positions, d.mla.rotary, d.mla.rope);
 }
 
-// Slots in the order that the case names, ascending ids without one.
+// The order in which the case names a layer's slots; ascending ids without one.
 template <class T>
-Array<T> arranged(Run<T>& run, std::int64_t l, const Routing<T>& r, const Array<T>& by_slot) {
-  if (!run.options().flag("order")) return by_slot;
-  Array<T> result(by_slot.shape);
-  const std::vector<std::int64_t> slots =
-      slots_in_order(r, run.ids("order/layer" + std::to_string(l)));
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    result.data[i] = slots[i] < 0 ? T{-1} : by_slot[slots[i]];
-  return result;
-}
-
-template <class T>
-Array<T> numbers(const std::vector<std::int64_t>& list, std::vector<std::int64_t> shape) {
-  Array<T> array(std::move(shape));
-  for (std::size_t i = 0; i < list.size(); ++i) array.data[i] = static_cast<T>(list[i]);
-  return array;
+std::vector<std::int64_t> order_of(Run<T>& run, std::int64_t l) {
+  if (!run.options().flag("order")) return {};
+  return run.ids("order/layer" + std::to_string(l));
 }
 
 template <class T>
@@ -62,8 +50,9 @@ void put_taps(Run<T>& run, const DecoderForward<T>& f, const std::string& at) {
     if (t.moe.routing.ids.empty()) continue;
     const Array<T> ids = numbers<T>(t.moe.routing.ids, t.moe.routing.weights.shape);
     const auto n = static_cast<std::int64_t>(l);
-    run.put(layer + "expert_ids", arranged(run, n, t.moe.routing, ids));
-    run.put(layer + "route_weights", arranged(run, n, t.moe.routing, t.moe.routing.weights));
+    run.put(layer + "expert_ids", arranged(t.moe.routing, ids, order_of(run, n)));
+    run.put(layer + "route_weights",
+            arranged(t.moe.routing, t.moe.routing.weights, order_of(run, n)));
     run.put(layer + "routed_sum", t.moe.mixture.sum);
   }
   run.put(at + "tap/output_read", f.output_read);
@@ -84,7 +73,7 @@ void put_tap_gradients(Run<T>& run, const DecoderForward<T>& f, const DecoderGra
     const MoeLayer<T>& moe = f.layers[l].moe;
     if (moe.routing.ids.empty()) continue;
     run.grad(layer + "route_weights",
-             arranged(run, static_cast<std::int64_t>(l), moe.routing, g.moe.weights));
+             arranged(moe.routing, g.moe.weights, order_of(run, static_cast<std::int64_t>(l))));
     run.grad(layer + "routed_sum", g.moe.sum);
   }
   run.grad(at + "tap/output_read", d.output_read);
