@@ -53,16 +53,11 @@ std::vector<Mutant> mutants_of(const Registry& registry) {
   for (const OpDef& op : registry.ops)
     for (const FaultDef& f : op.faults)
       add(fmt::format("{}.base", op.name), op.name, f, {.op = &op});
-  for (const ChainDef& chain : registry.chains)
-    for (const FaultDef& f : chain.faults) add(std::string(chain.name), "", f, {.chain = &chain});
-  // A chain belongs to the op whose cases name it.
-  for (const CaseSet& set : registry.case_sets)
-    for (const Options& options : set.options)
-      for (auto& [id, mutant] : by_id)
-        if (mutant.chain && options.get("chain", "") == mutant.chain->name) {
-          mutant.op = registry.op(set.op);
-          mutant.record.op = set.op;
-        }
+  for (const ChainDef& chain : registry.chains) {
+    const OpDef* op = registry.op_of(chain);
+    for (const FaultDef& f : chain.faults)
+      add(std::string(chain.name), op == nullptr ? "" : op->name, f, {.op = op, .chain = &chain});
+  }
   std::vector<Mutant> all;
   for (auto& [id, mutant] : by_id) all.push_back(std::move(mutant));
   return all;

@@ -74,6 +74,19 @@ const OpDef* Registry::op(std::string_view name) const { return by_name(ops, nam
 const KernelDef* Registry::kernel(std::string_view name) const { return by_name(kernels, name); }
 const ChainDef* Registry::chain(std::string_view name) const { return by_name(chains, name); }
 
+const ChainDef* Registry::chain_of_group(std::string_view golden_group) const {
+  for (const ChainDef& def : chains)
+    if (std::ranges::find(def.groups, golden_group) != def.groups.end()) return &def;
+  return nullptr;
+}
+
+const OpDef* Registry::op_of(const ChainDef& def) const {
+  for (const CaseSet& set : case_sets)
+    for (const Options& options : set.options)
+      if (options.get("chain", "") == def.name) return op(set.op);
+  return nullptr;
+}
+
 const OpDef& Registry::op_or_throw(std::string_view name) const {
   if (const OpDef* found = op(name)) return *found;
   std::vector<std::string> known;

@@ -100,7 +100,8 @@ struct OpDef {
   std::source_location where = std::source_location::current();
 };
 
-// One public quantiser chain; the op `quantize` runs them all.
+// One public chain of low-precision arithmetic: a quantiser, a fake quantiser, a quantised linear.
+// Cases name it as their option `chain`; the op that they belong to runs it.
 struct ChainDef {
   std::string_view name = {};
   std::string_view what = {};
@@ -108,6 +109,9 @@ struct ChainDef {
   std::vector<TensorSpec> (*outputs)(const Case&) = nullptr;
   std::vector<std::string_view> groups = {};  // golden groups that it explains
   std::vector<FaultDef> faults = {};
+  std::vector<TensorSpec> (*inputs)(const Case&) = nullptr;  // null: the op's own (x)
+  // Adds to a stored case what only this chain knows: options by its attributes, inputs beside x.
+  void (*import)(const StoredCase&, ImportedCase&) = nullptr;
   std::source_location where = std::source_location::current();
 };
 
@@ -133,6 +137,8 @@ class Registry {
   const OpDef& op_or_throw(std::string_view name) const;  // UsageError with the nearest spelling
   const KernelDef* kernel(std::string_view name) const;
   const ChainDef* chain(std::string_view name) const;
+  const ChainDef* chain_of_group(std::string_view golden_group) const;
+  const OpDef* op_of(const ChainDef&) const;  // whose cases name it; null where none does
   Bound bound_of(const Case&, const Contract&,
                  const TensorSpec&) const;  // the set's, else the op's
 };

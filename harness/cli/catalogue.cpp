@@ -131,11 +131,10 @@ Catalogue registered() {
   Catalogue catalogue;
   for (const OpDef& def : all.ops) {
     catalogue.ops.push_back(info_of(def, cases));
-    if (def.name != "quantize") continue;
-    for (const ChainDef& chain :
-         all.chains) {  // the op runs them all, their faults are its mutants
+    for (const ChainDef& chain : all.chains) {  // the op runs them, their faults are its mutants
+      if (all.op_of(chain) != &def) continue;
       std::vector<FaultInfo> faults =
-          faults_of(chain.faults, fmt::format("quantize.{}", chain.name));
+          faults_of(chain.faults, fmt::format("{}.{}", def.name, chain.name));
       std::ranges::move(faults, std::back_inserter(catalogue.ops.back().faults));
     }
   }

@@ -67,10 +67,9 @@ struct Lint {
       say("words", "op {} does not say where its formula comes from", op.name);
     if (!std::ranges::count(all.case_sets, op.name, &CaseSet::op))
       say("case", "op {} has no case", op.name);
-    bool mutant = !op.faults.empty() ||
-                  (op.name == "quantize" && std::ranges::any_of(all.chains, [](const ChainDef& c) {
-                     return !c.faults.empty();
-                   }));
+    bool mutant = !op.faults.empty() || std::ranges::any_of(all.chains, [&](const ChainDef& c) {
+      return !c.faults.empty() && all.op_of(c) == &op;
+    });
     for (const KernelDef& kernel : all.kernels)
       mutant = mutant || (kernel.op == op.name && !kernel.faults.empty());
     if (!mutant)
@@ -80,14 +79,7 @@ struct Lint {
   // A chain is judged where a case names it; golden groups alone would be the only eyes on it.
   void chain(const ChainDef& chain) {
     if (chain.what.empty()) say("words", "chain {} does not say what it does (what)", chain.name);
-    const auto names_it = [&](const Options& options) {
-      const auto& map = options.map();
-      const auto found = map.find("chain");
-      return found != map.end() && found->second == chain.name;
-    };
-    if (std::ranges::none_of(all.case_sets, [&](const CaseSet& set) {
-          return std::ranges::any_of(set.options, names_it);
-        }))
+    if (all.op_of(chain) == nullptr)
       say("case", "chain {} has no case: no case set has it as its option 'chain'", chain.name);
   }
 

@@ -19,12 +19,6 @@ std::string attribute(const StoredCase& stored, const std::string& name) {
   return it == stored.attributes.end() ? "" : it->second;
 }
 
-const ChainDef* chain_of(const StoredCase& stored) {
-  for (const ChainDef& chain : registry().chains)
-    if (std::ranges::find(chain.groups, stored.group) != chain.groups.end()) return &chain;
-  return nullptr;
-}
-
 // "per_tensor_amax_to_scale(0.5 * max|x|)" -> "0.5"; "" where the amax is that of the data.
 std::string amax_factor(const std::string& rule) {
   const std::size_t open = rule.find('(');
@@ -54,7 +48,7 @@ Options options_of(const StoredCase& stored, const ChainDef& chain) {
 
 ImportedCase import_case(const StoredCase& stored) {
   ImportedCase imported;
-  const ChainDef* chain = chain_of(stored);
+  const ChainDef* chain = registry().chain_of_group(stored.group);
   if (chain == nullptr) {
     imported.unsupported = "no chain here explains the group '" + stored.group + "'";
     return imported;
@@ -82,6 +76,7 @@ ImportedCase import_case(const StoredCase& stored) {
   imported.inputs.add(std::move(x));
   for (const std::string& path : stored.paths)
     if (path.starts_with("outputs/")) imported.results[path.substr(8)] = path;
+  if (chain->import != nullptr) chain->import(stored, imported);
   return imported;
 }
 

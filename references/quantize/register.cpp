@@ -26,6 +26,8 @@ std::string refuses(const Case& c) {
 
 std::vector<TensorSpec> inputs(const Case& c) {
   if (c.sizes.find("K") == nullptr) return {};
+  if (const ChainDef* chain = chain_of(c); chain != nullptr && chain->inputs != nullptr)
+    return chain->inputs(c);
   TensorSpec x = values_spec("x", c.dtype, rows_of(c), columns_of(c));
   x.role = Role::Input;
   if (c.sizes.find("M") == nullptr) x.dims.erase(x.dims.begin());
