@@ -65,10 +65,10 @@ class RecordWriter {
   int file_ = -1;
 };
 
-// Which records keep their pictures (profiles, heatmaps, histogram, scatter): every one that is not
-// a pass, and of the passing ones of an op, kernel, dtype, direction and check each that comes
-// closer to its bound than those before it. The rest would make a folder of gigabytes that nobody
-// looks at.
+// Which records keep their pictures (profiles, heatmaps, histogram, scatter, worst points): every
+// one that is not a pass, and of the passing ones of an op, kernel, dtype, direction and check each
+// that comes closer to its bound than those before it. The rest would make a folder of gigabytes
+// that nobody looks at.
 class Pictures {
  public:
   void thin(CaseRecord&);

@@ -170,6 +170,7 @@ void Pictures::thin(CaseRecord& record) {
     tensor.ulp_histogram.clear();
     tensor.ulp_histogram_base.clear();
     tensor.scatter.reset();
+    tensor.worst_points.clear();
   }
 }
 

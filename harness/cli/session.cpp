@@ -76,10 +76,10 @@ Session::Session(const Arguments& args, Lane lane)
                       folder_.run.commit, shift));
     folder_.run = before.run;
     folder_.wall_ms = before.wall_ms;
-    for (CaseRecord& record : before.cases) {
+    for (const CaseRecord& record : before.cases) {
       tally_.add(record);
       finished_.insert(record_key(record));
-      folder_.cases.push_back(std::move(record));
+      records_.add(record);
     }
   }
   writer_ = std::make_unique<reports::RecordWriter>(dir_, folder_.run, args.resume);
@@ -137,7 +137,7 @@ void Session::add(CaseRecord record) {
   pictures_.thin(record);
   writer_->write(record);
   tally_.add(record);
-  folder_.cases.push_back(std::move(record));
+  records_.add(record);
 }
 
 void Session::prove(const std::function<MutationReport(ProgressLine&)>& mutants) {
@@ -160,6 +160,7 @@ void Session::complain(const std::string& text, int exit) {
 
 int Session::close() {
   progress_.clear();
+  folder_.cases = records_.all();
   folder_.exit = worse_exit(worst_, tally_.exit());
   reports::write_reports(folder_, dir_);
   if (not_dumped_)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/record_store.hpp"
 #include "harness/cli/terminal.hpp"
 #include "reports/reports.hpp"
 
@@ -34,7 +35,8 @@ class Session {
   Arguments args_;
   SuiteOptions options_;
   std::filesystem::path dir_;
-  reports::RunFolder folder_;
+  reports::RunFolder folder_;  // its cases only at the end
+  RecordStore records_;
   std::unique_ptr<reports::RecordWriter> writer_;
   reports::Pictures pictures_;
   ProgressLine progress_;
