@@ -2,6 +2,7 @@
 // the reference the candidate. Recording: the reference is the truth and the stored tensor the
 // candidate.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "golden/golden.hpp"
@@ -22,9 +23,18 @@ std::string attribute(const StoredCase& stored, const std::string& name) {
   return it == stored.attributes.end() ? "" : it->second;
 }
 
+// The op that answers what a file calls by another name.
+std::string op_name(const std::string& stored) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOthers = {
+      {{"tensorcore", "gemm"}, {"scaled_mm", "gemm"}, {"grouped_mm", "gemm"}}};
+  for (const auto& [theirs, ours] : kOthers)
+    if (stored == theirs) return std::string(ours);
+  return stored;
+}
+
 // The case as the op sees it; where it cannot, an empty case that says why.
 ImportedCase import_case(const StoredCase& stored) {
-  const std::string op = attribute(stored, "op");
+  const std::string op = op_name(attribute(stored, "op"));
   const OpDef* def = registry().op(op);
   ImportedCase imported;
   if (!def)
@@ -273,17 +283,58 @@ Observed observe_stored(const OpDef& op, const StoredCase& view, const ImportedC
   return observed;
 }
 
+// What a recording returned, as the exact answer.
+Expected recorded_bits(const OpDef& op, const StoredCase& view, const ImportedCase& imported) {
+  Expected expected;
+  Observed recorded = observe_stored(op, view, imported);
+  for (Tensor& tensor : recorded.tensors.list()) {
+    ExpectedTensor truth{.spec = tensor.spec};
+    truth.value = tensor.widened();
+    truth.scale.assign(truth.value.size(), 0.0);
+    truth.bits = std::move(tensor.bytes);
+    expected.tensors.push_back(std::move(truth));
+  }
+  return expected;
+}
+
+// A recording is no truth, and nothing here is verified by it, but for the bits of a contract that
+// leaves none open: there the base must return what the hardware did.
+std::vector<Subject> twins_of(const StoredCase& stored) {
+  std::vector<Subject> subjects;
+  for (const std::string& label : labels_of(stored)) {
+    const StoredCase view = candidate_view(stored, label);
+    ImportedCase imported = import_case(view);
+    const OpDef* op = registry().op(imported.problem.op);
+    Contract contract;
+    if (imported.unsupported.empty() && op != nullptr && op->contract)
+      contract = op->contract(imported.problem, view.attributes);
+    if (contract.fidelity != Fidelity::Twin) {
+      imported.unsupported = "holds candidates only: judge them by `parity run --recording FILE`";
+      subjects.push_back(unsupported_subject(imported, Check::Golden, "reference"));
+      break;
+    }
+    Subject subject{.problem = imported.problem, .check = Check::Golden, .judge_base = false};
+    subject.problem.check = Check::Golden;
+    subject.inputs = [imported] { return imported.inputs; };
+    subject.truth = [op, view, imported](const Tensors&) {
+      return recorded_bits(*op, view, imported);
+    };
+    subject.candidates.push_back(base_candidate(*op, contract, ""));
+    subject.candidates.back().stored = true;
+    subjects.push_back(std::move(subject));
+  }
+  return subjects;
+}
+
 }  // namespace
 
 std::vector<Subject> verify_subjects(const fs::path& file, const std::string& kernel) {
   const std::vector<StoredCase> cases = stored_cases(file);
   std::vector<Subject> subjects;
   if (family_of(cases) == Family::Recording) {
-    for (const StoredCase& stored : cases) {
-      ImportedCase imported = import_case(stored);
-      imported.unsupported = "holds candidates only: judge them by `parity run --recording FILE`";
-      subjects.push_back(unsupported_subject(imported, Check::Golden, "reference"));
-    }
+    for (const StoredCase& stored : cases)
+      for (Subject& subject : twins_of(stored)) subjects.push_back(std::move(subject));
+    close_read_file();
     return subjects;
   }
   for (const StoredCase& stored : cases) subjects.push_back(verify_subject(stored, kernel));

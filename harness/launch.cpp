@@ -212,7 +212,8 @@ Candidate candidate_of(const KernelDef& kernel, const Options& options, const Ca
               .fault = std::string(fault),
               .unsupported = why_not(kernel, options, problem),
               .environment = std::string(kernel.environment),
-              .hw_verified = true,
+              // A contract of hardware that the model was never held against.
+              .hw_verified = !kernel.contract.name.ends_with("model only"),
               .backward = kernel.backward != nullptr,
               .kernel = &kernel};
   c.contract.chunk = options.integer("chunk", c.contract.chunk);

@@ -12,6 +12,7 @@
 
 #include "harness/failure.hpp"
 #include "references/attention_case.hpp"
+#include "references/attention_import.hpp"
 #include "references/attention_scale.hpp"
 #include "references/blocks/parts.hpp"
 
@@ -172,6 +173,8 @@ const Register op{OpDef{
     .refuses = attention_refuses,
     .reference = reference,
     .base = base,
+    .contract = composite_contract,
+    .import = import_attention,
     .faults = {{"A-AT01", "", "backward lets keys past a ragged end into the weights"},
                {"A-AT02", "", "delta subtracted once for every slice of the value dim"},
                {"A-AT03", "", "log sum exp of the first block of queries in all blocks"},

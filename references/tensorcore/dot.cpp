@@ -1,9 +1,9 @@
 #include "references/tensorcore/dot.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <vector>
 
 namespace parity::tensorcore {
 namespace {
@@ -34,7 +34,7 @@ class Step {
     if (x.kind == Class::Nan) special_.nan = true;
     if (x.kind == Class::Infinite) special_.infinity(x.negative);
     if (x.kind == Class::Finite && x.significand != 0)
-      terms_.push_back({x.negative ? -x.significand : x.significand, x.exponent, x.bits});
+      add_term({x.negative ? -x.significand : x.significand, x.exponent, x.bits});
   }
 
   // `shift`: exponents of e8m0 scales.
@@ -54,12 +54,11 @@ class Step {
       const int x_exponent = x.significand == 0 ? kZeroExponent : x.exponent;
       const int y_exponent = y.significand == 0 ? kZeroExponent : y.exponent;
       const std::int64_t product = x.significand * y.significand;
-      terms_.push_back(
-          {minus ? -product : product, x_exponent + y_exponent + shift, x.bits + y.bits});
+      add_term({minus ? -product : product, x_exponent + y_exponent + shift, x.bits + y.bits});
     }
   }
 
-  void add_term(const Term& term) { terms_.push_back(term); }
+  void add_term(const Term& term) { terms_[count_++] = term; }
   void poison() { special_.nan = true; }
 
   // The sum in the accumulator's format.
@@ -75,13 +74,15 @@ class Step {
 
  private:
   static constexpr int kZeroExponent = -126;
+  static constexpr std::size_t kMostTerms = 65;  // of an instruction with its accumulator
 
   // Exact: the sum of at most 65 terms has fewer than 53 bits.
   [[nodiscard]] double value() const {
-    if (terms_.empty()) return 0;
-    const int top = std::ranges::max(terms_, {}, &Term::exponent).exponent;
+    const std::span<const Term> terms(terms_.data(), count_);
+    if (terms.empty()) return 0;
+    const int top = std::ranges::max(terms, {}, &Term::exponent).exponent;
     std::int64_t sum = 0;
-    for (const Term& t : terms_) sum += aligned(t, top);
+    for (const Term& t : terms) sum += aligned(t, top);
     return std::ldexp(static_cast<double>(sum), top - fraction_);
   }
 
@@ -118,7 +119,8 @@ class Step {
 
   int fraction_ = 0;
   const Defect& defect_;
-  std::vector<Term> terms_ = {};
+  std::array<Term, kMostTerms> terms_;  // the first count_ are set
+  std::size_t count_ = 0;
   Special special_ = {};
 };
 

@@ -102,7 +102,10 @@ class Panel {
         const std::uint64_t code = code_of(p, x, row, k);
         put(row, k, known.empty() ? take_apart(dtype, code) : known[code], unit.k, shift);
       }
-    if (unit.scaling == Scaling::E8M0) scale(p, x, unit);
+    if (unit.scheme == Scheme::BlockDots)
+      scale_dots(p, x, unit);
+    else if (unit.scaling == Scaling::E8M0)
+      scale(p, x, unit);
   }
 
   [[nodiscard]] Apart rows(std::int64_t group) const {
@@ -125,6 +128,24 @@ class Panel {
     size_[at(row, k)] = static_cast<std::int32_t>(x.significand << shift);
     exponent_[at(row, k)] = x.exponent;
     sign_[at(row, k)] = x.negative ? -1 : 0;
+  }
+  // Elements in units of a half, with their sign; exponents and significands are those of scales.
+  void scale_dots(const Product& p, const Operands& x, const Unit& unit) {
+    const std::int64_t blocks = ceil_div(p.K, unit.scale_block);
+    for (std::int64_t row = 0; row < x.rows; ++row)
+      for (std::int64_t k = 0; k < p.K; ++k) {
+        const std::size_t i = at(row, k);
+        if (size_[i] != 0) size_[i] = (sign_[i] < 0 ? -size_[i] : size_[i]) * (1 << exponent_[i]);
+        const std::uint8_t code =
+            x.scales[static_cast<std::size_t>(row * blocks + k / unit.scale_block)];
+        Operand scale{.exponent = code - 127, .significand = 1};
+        if (unit.scaling == Scaling::E4M3) scale = take_apart(Dtype::E4M3, code & 0x7F);
+        if (unit.scaling == Scaling::E8M0 && code == 0xFF) scale.kind = Operand::Class::Nan;
+        exponent_[i] = scale.exponent;
+        sign_[i] = static_cast<std::int32_t>(scale.significand);
+        if (scale.kind == Operand::Class::Nan)
+          special_[static_cast<std::size_t>(row / lanes_ * instructions_ + k / unit.k)] = 1;
+      }
   }
   void scale(const Product& p, const Operands& x, const Unit& unit) {
     const std::int64_t blocks = ceil_div(p.K, unit.scale_block);
@@ -170,6 +191,9 @@ class Sweep {
             .fraction = unit.fraction,
             .kept_bits = unit.keeps == Keeps::F32 ? 23 : 13,
             .f16 = p.schedule.accumulate == Dtype::F16,
+            .term_bits = unit.scheme != Scheme::BlockDots ? 0
+                         : unit.scaling == Scaling::E4M3  ? kE2m1Bits + kE4m3Bits
+                                                          : kE2m1Bits,
             .via_half = unit.scheme == Scheme::ViaHalf,
             .exact = exact_lane};
   }
@@ -181,8 +205,11 @@ class Sweep {
   }
 
  private:
+  static constexpr int kE2m1Bits = 2, kE4m3Bits = 6;  // fraction bits of a product of two
+
   static int left_shift(const Product& p) {
     const Instruction i = instruction_of(p);
+    if (i.unit->scheme == Scheme::BlockDots) return 0;
     return i.unit->fraction - format(i.a).mantissa_bits - format(i.b).mantissa_bits;
   }
 
@@ -197,10 +224,14 @@ class Sweep {
     job.context = &context;
     job.b = b_.rows(column / kLanes);
     job.special_b = b_.special(column / kLanes);
+    const std::int64_t width = std::min<std::int64_t>(kLanes, p_.b.rows - column);
     float total[kTile][kLanes] = {};
     bool first = true;
     for (const Slice& slice : slices_of(p_)) {
       float part[kTile][kLanes] = {};
+      if (first && p_.c != nullptr)
+        for (int r = 0; r < count; ++r)
+          std::copy_n(p_.c + (m + r) * p_.b.rows + column, width, part[r]);
       LaneRow rows[kTile];
       for (int r = 0; r < count; ++r) rows[r] = {a_.rows(m + r), a_.special(m + r), m + r, part[r]};
       job.first = slice.first / job.k;
@@ -211,7 +242,6 @@ class Sweep {
           total[r][l] = first ? part[r][l] : sum(total[r][l], part[r][l]);
       first = false;
     }
-    const std::int64_t width = std::min<std::int64_t>(kLanes, p_.b.rows - column);
     for (int r = 0; r < count; ++r)
       std::copy_n(total[r], width, y_.begin() + (m + r) * p_.b.rows + column);
   }
@@ -255,7 +285,7 @@ Isa widest() {
 // one by one.
 bool fits_lanes(const Product& p) {
   const Unit& unit = *p.schedule.unit;
-  const bool scheme = unit.scheme == Scheme::Aligned || unit.scheme == Scheme::ViaHalf;
+  const bool scheme = unit.scheme != Scheme::Fma;
   const bool slices = p.schedule.slice == 0 || p.schedule.accumulate == Dtype::F32;
   return scheme && slices && p.schedule.slice % unit.k == 0;
 }
@@ -281,9 +311,12 @@ std::vector<float> accumulators(const Product& p, int threads, Isa isa) {
   if (!fits_lanes(p)) {
     share_rows(p.a.rows, threads, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t m = first; m < last; ++m)
-        for (std::int64_t n = 0; n < p.b.rows; ++n)
-          y[static_cast<std::size_t>(m * p.b.rows + n)] =
-              float_of(p.schedule.accumulate, accumulator(p, m, n));
+        for (std::int64_t n = 0; n < p.b.rows; ++n) {
+          const std::int64_t at = m * p.b.rows + n;
+          const float c = p.c == nullptr ? 0 : p.c[at];
+          y[static_cast<std::size_t>(at)] = float_of(
+              p.schedule.accumulate, accumulator(p, m, n, code_of(p.schedule.accumulate, c)));
+        }
     });
     return y;
   }

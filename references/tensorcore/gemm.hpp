@@ -35,11 +35,12 @@ struct Product {
   Operands a = {}, b = {};
   std::int64_t K = 0;
   Schedule schedule = {};
+  const float* c = nullptr;  // M N accumulators to start from (f16 widened); null: zeros
 };
 
-// One accumulator y[m,n], as the code of the schedule's accumulator: `c` is what it starts from.
-// By dot(), one product after another.
-[[nodiscard]] std::uint64_t accumulator(const Product&, std::int64_t m, std::int64_t n,
+// One accumulator y[m,n] started from `c` (p.c is not looked at), both as codes of its format. By
+// dot(), one instruction after another.
+[[nodiscard]] std::uint64_t accumulator(const Product& p, std::int64_t m, std::int64_t n,
                                         std::uint64_t c = 0, const Defect& = {});
 
 // All accumulators (M N, f32 patterns; f16 accumulators are widened), 16 columns at a time, by the

@@ -20,9 +20,10 @@ struct Apart {
 
 struct LaneJob {
   int k = 0, group = 0, fraction = 0;
-  int kept_bits = 0;                 // fraction bits of an f32 accumulator, towards zero
-  bool f16 = false;                  // accumulators are f16 values, rounded to nearest even
-  bool via_half = false;             // each instruction starts from zero, and c is added to its sum
+  int kept_bits = 0;      // fraction bits of an f32 accumulator, towards zero
+  bool f16 = false;       // accumulators are f16 values, rounded to nearest even
+  int term_bits = 0;      // fraction bits of a scaled dot product; 0: terms are single products
+  bool via_half = false;  // each instruction starts from zero, and c is added to its sum
   std::int64_t first = 0, last = 0;  // instructions
   Apart b = {};
   // Whether a lane or row has infinities or NaN in an instruction's elements.

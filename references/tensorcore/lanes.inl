@@ -25,8 +25,36 @@ inline __attribute__((always_inline)) void accumulator_exponents(const float* c,
   exponent = (bits & 0x7FFFFFFF) == 0 ? Ints{} + kNoExponent : exponent;
 }
 
+// Rounds sums of eight lanes, in units of `unit`, into the accumulators. Returns a bit for each lane
+// that needs the scalar model.
+inline __attribute__((always_inline)) unsigned keep(const LaneJob& job, const Doubles& total,
+                                                    const Doubles& unit, float* c_of) {
+  Longs bits;
+  load(bits, &total);
+  if (!job.f16) bits &= -(std::int64_t{1} << (52 - job.kept_bits));
+  Doubles value;
+  load(value, &bits);
+  value *= unit;
+  double values[8];
+  store(value, values);
+  unsigned odd = 0;
+  for (int l = 0; l < 8; ++l) {
+    const double size = __builtin_fabs(values[l]);
+    const bool number = __builtin_fabsf(c_of[l]) <= 0x1.fffffep127F;
+    const bool normal = size == 0 || (size >= 0x1p-126 && size < 0x1p128);
+    odd |= static_cast<unsigned>(!(number && normal)) << l;
+  }
+  if (job.f16) {
+    for (int l = 0; l < 8; ++l)
+      c_of[l] = static_cast<float>(round_to(Dtype::F16, values[l]) + 0.0);
+    return odd;
+  }
+  const Floats rounded = __builtin_convertvector(value, Floats);
+  store(rounded, c_of);
+  return odd;
+}
+
 // What adding the group's products left in eight lanes, and the accumulator, rounded into it.
-// Returns a bit for each lane that needs the scalar model.
 inline __attribute__((always_inline)) unsigned finish(const LaneJob& job, const std::int32_t* top_of,
                                                       const std::int32_t* sum_of,
                                                       const std::int32_t* rest_of, float* c_of) {
@@ -49,29 +77,7 @@ inline __attribute__((always_inline)) unsigned finish(const LaneJob& job, const 
   const Doubles total = __builtin_convertvector(sum, Doubles) +
                         __builtin_convertvector(rest, Doubles) +
                         __builtin_convertvector(c_aligned, Doubles);
-  Longs bits;
-  load(bits, &total);
-  if (!job.f16) bits &= -(std::int64_t{1} << (52 - job.kept_bits));
-  Doubles value;
-  load(value, &bits);
-  value *= down;
-  double values[8];
-  store(value, values);
-  unsigned odd = 0;
-  for (int l = 0; l < 8; ++l) {
-    const double size = __builtin_fabs(values[l]);
-    const bool number = __builtin_fabsf(c_of[l]) <= 0x1.fffffep127F;
-    const bool normal = size == 0 || (size >= 0x1p-126 && size < 0x1p128);
-    odd |= static_cast<unsigned>(!(number && normal)) << l;
-  }
-  if (job.f16) {
-    for (int l = 0; l < 8; ++l)
-      c_of[l] = static_cast<float>(round_to(Dtype::F16, values[l]) + 0.0);
-    return odd;
-  }
-  const Floats rounded = __builtin_convertvector(value, Floats);
-  store(rounded, c_of);
-  return odd;
+  return keep(job, total, down, c_of);
 }
 
 // Adds the products of elements [first, last) of a group, aligned to `top`: at most 16, so that the
@@ -126,6 +132,60 @@ inline __attribute__((always_inline)) void step(const LaneJob& job, const LaneRo
   }
 }
 
+inline double power_of_two(int exponent) {
+  const std::int64_t bits = static_cast<std::int64_t>(1023 + exponent) << 52;
+  double value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// An instruction of exact dot products: sizes are integers with their sign, `sign` is a scale's
+// significand and `exponent` its exponent, those of the first element of a dot being looked at.
+template <unsigned kRows>
+void block_dots(const LaneJob& job, const LaneRow* rows, std::int64_t k0, float (*c)[kLanes],
+                unsigned* odd) {
+  constexpr int kDot = 16, kMostDots = 4;
+  constexpr int kFaint = -900;  // nothing is left of a term that far below the greatest
+  const int dots = job.k / kDot;
+  for (unsigned r = 0; r < kRows; ++r) {
+    Ints top, term[kMostDots], exponent[kMostDots];
+    accumulator_exponents(c[r], job.f16 ? -14 : -126, top);
+    for (int j = 0; j < dots; ++j) {
+      const std::int64_t k = k0 + j * kDot;
+      Ints sum = {}, significand;
+      for (int i = 0; i < kDot; ++i) {
+        Ints size;
+        load(size, job.b.size + (k + i) * kLanes);
+        sum += size * rows[r].a.size[k + i];
+      }
+      load(significand, job.b.sign + k * kLanes);
+      load(exponent[j], job.b.exponent + k * kLanes);
+      term[j] = sum * (significand * rows[r].a.sign[k]);
+      exponent[j] += rows[r].a.exponent[k];
+      top = exponent[j] > top ? exponent[j] : top;
+    }
+    for (int half = 0; half < kLanes; half += 8) {
+      double total[8], unit[8];
+      for (int l = 0; l < 8; ++l) {
+        const int greatest = top[half + l] < kFaint ? kFaint : top[half + l];
+        total[l] = __builtin_trunc(static_cast<double>(c[r][half + l]) *
+                                   power_of_two(job.fraction - greatest));
+        for (int j = 0; j < dots; ++j) {
+          const int below = exponent[j][half + l] - greatest;
+          if (below > kFaint)
+            total[l] += __builtin_trunc(term[j][half + l] *
+                                        power_of_two(job.fraction - job.term_bits + below));
+        }
+        unit[l] = power_of_two(greatest - job.fraction);
+      }
+      Doubles totals, units;
+      load(totals, total);
+      load(units, unit);
+      odd[r] |= keep(job, totals, units, c[r] + half) << half;
+    }
+  }
+}
+
 template <unsigned kRows>
 void run_rows(const LaneJob& job, const LaneRow* rows) {
   constexpr int kLongest = 64;
@@ -139,8 +199,11 @@ void run_rows(const LaneJob& job, const LaneRow* rows) {
     unsigned odd[kRows] = {};
     __builtin_memcpy(before, c, sizeof c);
     if (job.via_half) __builtin_memset(c, 0, sizeof c);
-    for (int g = 0; g < job.k; g += job.group)
-      step<kRows>(job, rows, n * job.k, c, order + g, odd);
+    if (job.term_bits > 0)
+      block_dots<kRows>(job, rows, n * job.k, c, odd);
+    else
+      for (int g = 0; g < job.k; g += job.group)
+        step<kRows>(job, rows, n * job.k, c, order + g, odd);
     for (unsigned r = 0; r < kRows; ++r) {
       if (job.special_b[n] != 0 || rows[r].special[n] != 0) odd[r] = 0xFFFF;
       if (job.via_half)

@@ -12,12 +12,11 @@ namespace {
 
 using enum Dtype;
 
-const std::vector<Dtype> kHalf = {F16, BF16};
-const std::vector<Dtype> kFp8 = {E4M3, E5M2};
-const std::vector<Dtype> kNarrow = {E4M3, E5M2, E3M2, E2M3, E2M1};
-
 // One row: an instruction's arithmetic.
 std::vector<Unit> table() {
+  const std::vector<Dtype> half = {F16, BF16};
+  const std::vector<Dtype> fp8 = {E4M3, E5M2};
+  const std::vector<Dtype> narrow = {E4M3, E5M2, E3M2, E2M3, E2M1};
   std::vector<Unit> all = {
       {.arch = "sm_70", .family = "mma", .inputs = {F16}, .k = 4, .group = 4, .fraction = 23},
       {.arch = "sm_75", .family = "mma", .inputs = {F16}, .k = 8, .group = 8, .fraction = 24},
@@ -25,13 +24,13 @@ std::vector<Unit> table() {
   const auto add = [&](Unit unit) { all.push_back(std::move(unit)); };
   for (const char* arch : {"sm_80", "sm_89"}) {
     for (const int k : {16, 8})
-      add({.arch = arch, .family = "mma", .inputs = kHalf, .k = k, .group = 8, .fraction = 24});
+      add({.arch = arch, .family = "mma", .inputs = half, .k = k, .group = 8, .fraction = 24});
     for (const int k : {8, 4})
       add({.arch = arch, .family = "mma", .inputs = {TF32}, .k = k, .group = 4, .fraction = 24});
   }
   add({.arch = "sm_89",
        .family = "mma",
-       .inputs = kFp8,
+       .inputs = fp8,
        .k = 32,
        .group = 16,
        .fraction = 13,
@@ -42,26 +41,26 @@ std::vector<Unit> table() {
     unit.hw_verified = true;
     add(std::move(unit));
   };
+  hopper({.family = "wgmma", .inputs = half, .k = 16, .group = 16, .fraction = 25});
+  hopper({.family = "wgmma", .inputs = {TF32}, .k = 8, .group = 8, .fraction = 25});
+  hopper({.family = "wgmma",
+          .inputs = fp8,
+          .k = 32,
+          .group = 32,
+          .fraction = 13,
+          .keeps = Keeps::E8M13});
   for (const int k : {16, 8})
-    hopper({.family = "mma", .inputs = kHalf, .k = k, .group = k, .fraction = 25});
+    hopper({.family = "mma", .inputs = half, .k = k, .group = k, .fraction = 25});
   for (const int k : {8, 4})
     hopper({.family = "mma", .inputs = {TF32}, .k = k, .group = k, .fraction = 25});
   hopper({.family = "mma",
-          .inputs = kFp8,
+          .inputs = fp8,
           .k = 32,
           .group = 16,
           .fraction = 25,
           .scheme = Scheme::ViaHalf});
   hopper({.family = "mma", .inputs = {F64}, .k = 4, .group = 1, .scheme = Scheme::Fma});
   hopper({.family = "ffma", .inputs = {F32}, .k = 1, .group = 1, .scheme = Scheme::Fma});
-  hopper({.family = "wgmma", .inputs = kHalf, .k = 16, .group = 16, .fraction = 25});
-  hopper({.family = "wgmma", .inputs = {TF32}, .k = 8, .group = 8, .fraction = 25});
-  hopper({.family = "wgmma",
-          .inputs = kFp8,
-          .k = 32,
-          .group = 32,
-          .fraction = 13,
-          .keeps = Keeps::E8M13});
   // Blackwell: tcgen05 of sm_100 and sm_103, mma.sync of sm_120.
   for (const char* arch : {"sm_100", "sm_120"}) {
     const bool server = std::string_view(arch) == "sm_100";
@@ -70,11 +69,11 @@ std::vector<Unit> table() {
       unit.family = server ? plain : scaled;
       add(std::move(unit));
     };
-    blackwell("tcgen05", "mma", {.inputs = kHalf, .k = 16, .group = 16, .fraction = 25});
+    blackwell("tcgen05", "mma", {.inputs = half, .k = 16, .group = 16, .fraction = 25});
     blackwell("tcgen05", "mma", {.inputs = {TF32}, .k = 8, .group = 8, .fraction = 25});
-    blackwell("tcgen05", "mma", {.inputs = kNarrow, .k = 32, .group = 32, .fraction = 25});
+    blackwell("tcgen05", "mma", {.inputs = narrow, .k = 32, .group = 32, .fraction = 25});
     blackwell("tcgen05.mxf8f6f4", "mma.mxf8f6f4",
-              {.inputs = kNarrow,
+              {.inputs = narrow,
                .k = 32,
                .group = 32,
                .fraction = 25,
@@ -145,7 +144,8 @@ Instruction parse_instruction(std::string_view arch, std::string_view name) {
   i.d = parse_dtype(parts[2]);
   i.a = parts.size() > 3 ? parse_dtype(parts[3]) : i.d;
   i.b = parts.size() > 4 ? parse_dtype(parts[4]) : i.a;
-  i.unit = find_unit(arch, parts[0], i.a, i.b, k);
+  // Longer f64 instructions are the same chain of multiply-adds.
+  i.unit = find_unit(arch, parts[0], i.a, i.b, i.a == F64 && k % 4 == 0 ? 4 : k);
   if (i.unit == nullptr)
     bad(name, fmt::format("{} {} has none of {} x {} with k = {}", arch, parts[0],
                           parity::name(i.a), parity::name(i.b), k));
