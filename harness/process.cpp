@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -175,6 +177,13 @@ void limit_memory(std::int64_t more_bytes) {
   ::setrlimit(RLIMIT_AS, &limit);
   std::ofstream("/proc/self/oom_score_adj")
       << 1000;  // if memory runs out all the same, take this process
+}
+
+pid_t lean_fork() {
+  constexpr std::size_t kWorthIt = 8U << 20U;
+  if (const struct mallinfo2 heap = ::mallinfo2(); heap.fordblks > kWorthIt) ::malloc_trim(0);
+  std::fflush(nullptr);
+  return ::fork();
 }
 
 void quiet_stdio() {

@@ -96,6 +96,9 @@ bool has_ended(pid_t pid);  // a child that is not reaped yet
 // signals, no core file. Returns false where the parent is already gone.
 bool become_child(pid_t parent);
 void limit_memory(std::int64_t more_bytes);  // address space beyond what is mapped now; <= 0: none
+// fork, after this process gave the pages that it has freed back to the kernel: a fork copies the
+// table of all pages that its parent holds (140 MB freed but kept: 4 ms a fork).
+pid_t lean_fork();
 void quiet_stdio();                          // stdin is empty, stdout goes to stderr
 void mute_stderr();
 

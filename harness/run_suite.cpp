@@ -168,8 +168,7 @@ class Suite {
       zygote_->start(subject, r.todo, pipe.write.get());
     } else {
       const pid_t self = ::getpid();
-      std::fflush(nullptr);
-      r.pid = ::fork();
+      r.pid = lean_fork();
       if (r.pid < 0) throw Failure("fork failed");
       if (r.pid == 0) {
         pipe.read.reset();

@@ -85,9 +85,8 @@ CaseRecord run_in_grandchild(const Subject& subject, std::size_t index, const Kn
   const Candidate& candidate = subject.candidates[index];
   const CaseRecord blank = blank_record(subject, candidate);
   Pipe pipe = make_pipe();
-  std::fflush(nullptr);
   const pid_t self = ::getpid();
-  const pid_t pid = ::fork();
+  const pid_t pid = lean_fork();
   if (pid < 0) throw Failure("fork failed");
   if (pid == 0) {
     // Said by itself and first: a kernel may end this process's parent before the parent says it.
