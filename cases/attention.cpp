@@ -45,8 +45,13 @@ const Fill kSharp{"sharp", "overflow without the maximum; nearly one key", sharp
 
 // ---- exact probes: weights are 1 or 1/2, everything else integers
 
-constexpr int kBits = 8;                   // channels that carry the code of a key's pair
-constexpr double kCode = 16, kQuery = 32;  // one differing bit: 2 * 16 * 32 * scale >= 110
+constexpr int kBits = 8;  // channels that carry the code of a key's pair
+// One differing bit: 2 * 16 * 32 * scale = 256 in logits at D = 16, past what exp of f32 tells from
+// zero; fp64 needs 745, and gets 1024.
+double coded(const RowDraw& d, double size) {
+  return (d.problem.dtype == Dtype::F64 ? 2 : 1) * size;
+}
+constexpr double kCode = 16, kQuery = 32;
 
 std::int64_t position(const Case& c, std::int64_t token) {  // within its document
   for (const std::int64_t length : c.sizes.find("T")->parts) {
@@ -77,7 +82,21 @@ void pairs(const RowDraw& d, std::span<double> out) {
                ? 0
                : d.rng.integer(static_cast<std::uint64_t>(d.first + 1'000'000'000), 0, whole - 1);
   }
-  for (std::size_t i = 0; i < kBits; ++i) out[i] = (query ? kQuery : kCode) * code(pair, i);
+  for (std::size_t i = 0; i < kBits; ++i) out[i] = coded(d, query ? kQuery : kCode) * code(pair, i);
+  for (std::size_t i = kBits; query && i < out.size(); ++i) out[i] = 0;
+}
+
+// Every key carries its own code; a query asks for one that it sees. Weights are exact for kernels
+// that recompute them from a rounded log sum exp too: it is the key's own logit.
+void one_key(const RowDraw& d, std::span<double> out) {
+  const Case& c = d.problem;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = small_integer(d, i);
+  if (d.spec.name != "q" && d.spec.name != "k") return;
+  const std::int64_t heads = d.spec.dims[2].extent, tokens = d.spec.dims[1].extent;
+  std::int64_t key = position(c, d.row / heads % tokens);
+  const bool query = d.spec.name == "q";
+  if (query) key = d.rng.integer(static_cast<std::uint64_t>(d.first + 1'000'000'000), 0, key);
+  for (std::size_t i = 0; i < kBits; ++i) out[i] = coded(d, query ? kQuery : kCode) * code(key, i);
   for (std::size_t i = kBits; query && i < out.size(); ++i) out[i] = 0;
 }
 
@@ -162,8 +181,19 @@ const Register exact{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {Sizes::parse("B1,T150,H2,D16"), Sizes::parse("T7+1+70,H4,G2,D16,V24")},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::F32, Dtype::BF16, Dtype::F64},
     .fills = {{"pairs", "which keys a query may see, over tiles and documents", pairs, true}},
+    .options = {{{"lse", "0"}}},
+}};
+
+const Register exact_keys{CaseSet{
+    .op = "attention",
+    .what = "One key of weight 1",
+    .lane = Lane::Smoke,
+    .check = Check::Exact,
+    .sizes = {Sizes::parse("B1,T150,H2,D16"), Sizes::parse("T7+1+70,H2,D16")},
+    .dtypes = {Dtype::F32, Dtype::BF16, Dtype::F64},
+    .fills = {{"one_key", "which key a query sees, in fused kernels too", one_key, true}},
     .options = {{{"lse", "0"}}},
 }};
 
@@ -173,7 +203,7 @@ const Register uniform{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {Sizes::parse("B1,T40,S64,H2,D16"), Sizes::parse("B2,T9,S128,H2,G1,D16,V24")},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::F32, Dtype::BF16, Dtype::F64},
     .fills = {{"equal", "the sum of weights over tiles", equal, true}},
     .options = {{{"causal", "0"}, {"lse", "0"}}},
     .exempt = exempt,

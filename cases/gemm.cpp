@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cases/gemm_fills.hpp"
-#include "harness/kernel.hpp"
+#include "harness/registry.hpp"
 
 namespace parity::gemm_cases {
 namespace {
@@ -101,7 +101,7 @@ const Register exact{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {sizes(12, 20, 256), with(sizes(33, 12, 64), "G", 4)},
-    .dtypes = {F32, BF16, F16, E4M3, E2M1},
+    .dtypes = {F32, BF16, F16, E4M3, E5M2, E2M1},
     .fills = {kIntegers},
     .options = {{{"c", "1"}, {"alpha", "1"}, {"result_scale", "1"}}},
 }};
@@ -134,10 +134,15 @@ const Register exact_mx{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {sizes(12, 20, 256)},
-    .dtypes = {E4M3, E3M2, E2M1},
+    .dtypes = {E4M3, E3M2, E2M3, E2M1},
     .fills = {kIntegers},
     .options = {{{"scale", "mx"}, {"alpha", "1"}}},
 }};
+
+const Register equal_anyway{
+    Explanation{.op = "gemm",
+                .kernel = "gemm.emulated.*",
+                .why = "every case of theirs has bits=<schedule>, and demands equality already"}};
 
 // ---- the bits of matrix units
 
@@ -193,6 +198,7 @@ const std::vector<Register> bits = sets({
      {{{"scale", "mx"}, {"c", "1"}}}},
     {"sm_100.tcgen05.mxf4", "e8m0 scales", {E2M1}, {{{"scale", "mx"}, {"c", "1"}}}},
     {"sm_100.tcgen05.mxf4nvf4", "e4m3 scales", {E2M1}, {{{"scale", "nvfp4"}, {"c", "1"}}}},
+    {"sm_120.mma", "6 bits", {E3M2, E2M3}, {{{"c", "1"}}}},
     {"sm_120.mma.mxf4nvf4", "e4m3 scales", {E2M1}, {{{"scale", "nvfp4"}}}},
 });
 

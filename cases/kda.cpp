@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cases/kda_fills.hpp"
-#include "harness/kernel.hpp"
+#include "harness/registry.hpp"
 
 namespace parity {
 namespace {
@@ -208,6 +208,13 @@ const Register bitwise{CaseSet{
     .fills = {mixed(), saturated()},
     .options = {kStates, {{"gate", "lower"}, {"bias", "1"}, {"l2norm", "1"}, {"beta", "sigmoid"}}},
 }};
+
+const Register forward_only{Explanation{
+    .op = "kda",
+    .direction = "backward",
+    .kernel = "kda.recurrent_*",
+    .hole = "the kernel has no backward",
+    .why = "the recurrent form decodes token by token; training takes the chunked one"}};
 
 }  // namespace
 }  // namespace parity

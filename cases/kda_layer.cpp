@@ -108,6 +108,18 @@ const Register longer{CaseSet{
     .fills = {kUsual, kGates},
 }};
 
+const Register bits{CaseSet{
+    .op = "kda_layer",
+    .what = "Repeats and numbers of threads",
+    .lane = Lane::Smoke,
+    .check = Check::Bitwise,
+    .sizes = {sizes({"T", 70, {40, 30}}, 1, 2, 4, 8, 16)},
+    .dtypes = kDtypes,
+    .fills = {kUsual},
+    .options = {{}, {{"gate", "softplus"}, {"output", "low"}, {"cbias", "1"}, {"gbias", "1"}}},
+    .kernels = "*.chunked",
+}};
+
 const Register wide{CaseSet{
     .op = "kda_layer",
     .what = "fp64, for implementations that take it",

@@ -41,6 +41,14 @@ void mixed_sizes(const RowDraw& d, std::span<double> out) {
     for (double& x : out) x = std::ldexp(x, 1 - static_cast<int>(d.row % 4));
 }
 
+// Tokens that grow: so do the shared channels of keys, which are not normed, and with them the
+// running maximum of a softmax, in the last tile too.
+void growing(const RowDraw& d, std::span<double> out) {
+  usual(d, out);
+  if (d.spec.name == "x")
+    for (double& x : out) x *= 1 + static_cast<double>(d.row) / 8;
+}
+
 const Fill kUsual{"normal", "the usual case", usual};
 const Fill kTiny{"tiny", "latents below sqrt(eps): which eps, and where it stands", tiny};
 const Fill kSharp{"sharp", "logits of ten and more: scale, maximum, log sum exp", sharp};
@@ -113,6 +121,29 @@ const Register masked{CaseSet{
                 {{"gate", "1"}, {"mask", "full"}},
                 {{"absorb", "1"}, {"gate", "1"}, {"rope", "interleaved"}, {"theta", "100"}}},
     .exempt = exempt,
+}};
+
+const Register tiles{CaseSet{
+    .op = "mla",
+    .what = "More keys than a tile of 64, a document's end within one",
+    .lane = Lane::Smoke,
+    .sizes = {Sizes::parse("T7+75,D20,H2,Q8,C8,N6,R4,V5")},
+    .dtypes = {Dtype::F32},
+    .fills = {kSharp, {"growing", "the running maximum grows from tile to tile", growing}},
+    .options = {{{"gate", "1"}}},
+    .exempt = exempt,
+}};
+
+const Register bits{CaseSet{
+    .op = "mla",
+    .what = "Repeats and numbers of threads",
+    .lane = Lane::Smoke,
+    .check = Check::Bitwise,
+    .sizes = {Sizes::parse("B2,T90,D40,H3,Q12,C8,N6,R4,V5")},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {kUsual},
+    .options = {{{"gate", "1"}}, {{"absorb", "1"}}},
+    .kernels = "*.online",
 }};
 
 const Register one_token{CaseSet{

@@ -1,8 +1,8 @@
 // Cases of router_balance: biases that follow the loads.
 #include <cmath>
 
-#include "harness/kernel.hpp"
 #include "harness/numeric/philox.hpp"
+#include "harness/registry.hpp"
 
 namespace parity {
 namespace {
@@ -43,6 +43,23 @@ const Register by_quantile{
             .fills = {{"scores", "which margin is the quantile, and where bins begin", scores}},
             .zero_share = 0.95,
             .zero_share_why = "most bins of the histogram are empty"}};
+
+// Steps of 1/8 and their mean over eight experts.
+const Register exact_steps{CaseSet{
+    .op = "router_balance",
+    .what = "Sign rule in steps of an eighth",
+    .lane = Lane::Smoke,
+    .check = Check::Exact,
+    .sizes = {{{"R", 6, {}}, {"L", 3, {}}, {"E", 8, {}}}},
+    .dtypes = {Dtype::F32, Dtype::F64},
+    .fills = {{"exact_loads", "signs, means and what is carried from round to round", loads, true}},
+    .options = {{{"rate", "0.125"}, {"rule", "sign"}}}}};
+
+const Register no_double{
+    Explanation{.op = "router_balance",
+                .dtype = "f64",
+                .hole = "no kernel takes this dtype",
+                .why = "its fp64 cases judge stored files and commands, kernels compute in f32"}};
 
 }  // namespace
 }  // namespace parity

@@ -88,7 +88,7 @@ const Register exact{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {rows(2, 12)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::F32, Dtype::BF16, Dtype::F64},
     .fills = {kIntegers},
     .options = {kRuns},
     .exempt = exempt,

@@ -100,6 +100,7 @@ struct KernelDef {
 struct OpDef;
 struct ChainDef;
 struct Waiver;
+struct Explanation;
 
 // Adds one definition to the registry of the hub. An object at namespace scope, the last lines of
 // its file.
@@ -111,6 +112,7 @@ class Register {
   explicit Register(BoundDef);
   explicit Register(ChainDef);
   explicit Register(Waiver);
+  explicit Register(Explanation);
 };
 
 }  // namespace parity

@@ -99,7 +99,7 @@ void limit_memory(std::int64_t more_bytes);  // address space beyond what is map
 // fork, after this process gave the pages that it has freed back to the kernel: a fork copies the
 // table of all pages that its parent holds (140 MB freed but kept: 4 ms a fork).
 pid_t lean_fork();
-void quiet_stdio();                          // stdin is empty, stdout goes to stderr
+void quiet_stdio();  // stdin is empty, stdout goes to stderr
 void mute_stderr();
 
 }  // namespace parity

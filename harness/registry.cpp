@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "harness/failure.hpp"
 #include "harness/text.hpp"
@@ -42,6 +43,7 @@ Register::Register(CaseSet def) { add(&Registry::case_sets, std::move(def)); }
 Register::Register(BoundDef def) { add(&Registry::bounds, std::move(def)); }
 Register::Register(ChainDef def) { add(&Registry::chains, std::move(def)); }
 Register::Register(Waiver def) { add(&Registry::waivers, std::move(def)); }
+Register::Register(Explanation def) { add(&Registry::explanations, std::move(def)); }
 
 const Registry& registry() {
   Store& s = store();
@@ -55,6 +57,9 @@ const Registry& registry() {
     std::ranges::sort(r.bounds, {}, &BoundDef::op);
     std::ranges::sort(r.chains, {}, &ChainDef::name);
     std::ranges::sort(r.waivers, {}, &Waiver::id);
+    std::ranges::sort(r.explanations, {}, [](const Explanation& e) {
+      return std::tuple(e.op, e.direction, e.dtype, e.kernel, e.hole);
+    });
     s.sorted = true;
   }
   return *s.current;

@@ -124,6 +124,15 @@ struct Waiver {
   std::string_view expires = {};
 };
 
+// Why coverage has a hole that stays: mathematics has no exact probe there, a kernel is forward
+// only by design. `list --coverage` prints it with the hole; one that explains none is a finding.
+struct Explanation {
+  std::string_view op = {};
+  std::string_view direction = "*", dtype = "*", kernel = "*";  // globs
+  std::string_view hole = "no exact probe";                     // as coverage words it; a glob
+  std::string_view why = {};                                    // one sentence
+};
+
 class Registry {
  public:
   std::vector<OpDef> ops = {};
@@ -132,6 +141,7 @@ class Registry {
   std::vector<BoundDef> bounds = {};
   std::vector<ChainDef> chains = {};
   std::vector<Waiver> waivers = {};
+  std::vector<Explanation> explanations = {};
 
   const OpDef* op(std::string_view name) const;           // null if unknown
   const OpDef& op_or_throw(std::string_view name) const;  // UsageError with the nearest spelling

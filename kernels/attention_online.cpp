@@ -5,8 +5,8 @@
 //   rounding    none but that of the outputs
 //   order       keys in ascending order, with a running maximum; products are chains of fused
 //               multiply-adds within a tile
-//   threads     over heads and tiles of queries (dq), of keys (dk, dv); nobody adds to another's
-//   rows saved       o in f32, so that delta = do . o does not see the rounding of the output;
+//   threads     over heads, and over tiles where there are few; nobody adds to another's rows
+//   saved       o in f32, so that delta = do . o does not see the rounding of the output;
 //               maximum and sum of every query
 // AVX-512, AVX2 or plain C++, whichever the processor has (option isa); the first two give the same
 // bits.

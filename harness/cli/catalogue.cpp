@@ -37,7 +37,13 @@ std::vector<std::string> lanes_with(Lane lane) {
   return {"long"};
 }
 
-KernelInfo info_of(const KernelDef& def, const std::vector<Case>& cases) {
+// A case without gradients says nothing about a backward.
+bool judges(const OpDef& op, const Case& problem, Direction direction) {
+  return std::ranges::any_of(op.outputs(problem),
+                             [&](const TensorSpec& spec) { return answers(spec.role, direction); });
+}
+
+KernelInfo info_of(const KernelDef& def, const OpDef* op, const std::vector<Case>& cases) {
   KernelInfo info{.name = std::string(def.name),
                   .op = std::string(def.op),
                   .what = std::string(def.what),
@@ -62,9 +68,12 @@ KernelInfo info_of(const KernelDef& def, const std::vector<Case>& cases) {
       continue;
     }
     for (const std::string& lane : lanes_with(problem.lane)) ++info.takes[lane];
-    const std::string dtype(name(problem.dtype));
-    ++info.taken[dtype];
-    if (problem.check == Check::Exact) ++info.exact[dtype];
+    for (const Direction direction : {Direction::Forward, Direction::Backward}) {
+      if (!op || !op->outputs || !judges(*op, problem, direction)) continue;
+      const std::string key = fmt::format("{} {}", name(direction), name(problem.dtype));
+      ++info.taken[key];
+      if (problem.check == Check::Exact) ++info.exact[key];
+    }
   }
   return info;
 }
@@ -138,7 +147,12 @@ Catalogue registered() {
       std::ranges::move(faults, std::back_inserter(catalogue.ops.back().faults));
     }
   }
-  for (const KernelDef& def : all.kernels) catalogue.kernels.push_back(info_of(def, cases));
+  for (const KernelDef& def : all.kernels)
+    catalogue.kernels.push_back(info_of(def, all.op(def.op), cases));
+  for (const Explanation& e : all.explanations)
+    catalogue.explanations.push_back({std::string(e.op), std::string(e.direction),
+                                      std::string(e.dtype), std::string(e.kernel),
+                                      std::string(e.hole), std::string(e.why)});
   return catalogue;
 }
 

@@ -26,11 +26,12 @@ struct VariantInfo {
 struct KernelInfo {
   std::string name = {}, op = {}, what = {}, file = {}, needs = {}, environment = {};
   std::string contract = {};  // in a line: name, accumulator, chunk, rounding points, claims
-  std::vector<std::string> dtypes = {}, directions = {};       // no dtype: any
-  std::vector<VariantInfo> variants = {};                      // the first is the default
-  std::map<std::string, std::int64_t> takes = {};              // lane -> cases
-  std::map<std::string, std::int64_t> refuses = {};            // reason -> cases of all lanes
-  std::map<std::string, std::int64_t> taken = {}, exact = {};  // dtype -> cases, exact probes
+  std::vector<std::string> dtypes = {}, directions = {};  // no dtype: any
+  std::vector<VariantInfo> variants = {};                 // the first is the default
+  std::map<std::string, std::int64_t> takes = {};         // lane -> cases
+  std::map<std::string, std::int64_t> refuses = {};       // reason -> cases of all lanes
+  // "forward bf16" -> cases, exact probes
+  std::map<std::string, std::int64_t> taken = {}, exact = {};
   std::vector<FaultInfo> faults = {};
 };
 
@@ -44,9 +45,14 @@ struct OpInfo {
   std::vector<FaultInfo> faults = {};
 };
 
+struct ExplanationInfo {
+  std::string op = {}, direction = {}, dtype = {}, kernel = {}, hole = {}, why = {};
+};
+
 struct Catalogue {
   std::vector<OpInfo> ops = {};
   std::vector<KernelInfo> kernels = {};
+  std::vector<ExplanationInfo> explanations = {};
 };
 
 std::string_view word(Rounding);  // "rounded", "truncated", ...

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/coverage.hpp"
 #include "harness/cli/ledger.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/environment.hpp"
@@ -147,6 +148,14 @@ struct Lint {
     }
   }
 
+  void explanations() {
+    for (const Explanation& e : all.explanations) {
+      if (!all.op(e.op))
+        say("coverage", "an explanation is of op '{}', which does not exist", e.op);
+      if (e.why.empty()) say("words", "an explanation of op {} says nothing", e.op);
+    }
+  }
+
   void waivers(std::string_view today) {
     std::vector<std::string> ids;
     for (const Case& problem : expand(all, Lane::Long)) {
@@ -181,11 +190,13 @@ std::vector<Finding> lint(const Registry& all, std::string_view today) {
   for (const CaseSet& set : all.case_sets) lint.case_set(set);
   lint.bounds();
   lint.waivers(today);
+  lint.explanations();
   return std::move(lint.findings);
 }
 
 int check(const Arguments& args) {
   std::vector<Finding> findings = lint(registry(), today());
+  std::ranges::move(findings_of(coverage()), std::back_inserter(findings));
   const fs::path file = ledger_file();
   LedgerReport ledger;
   if (!args.explained.empty() && !args.write_ledger)

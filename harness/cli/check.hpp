@@ -10,8 +10,8 @@
 namespace parity::cli {
 
 struct Finding {
-  std::string rule =
-      {};  // collision, reference, case, mutant, kernel, bound, loosened, waiver, words
+  std::string rule = {};  // collision, reference, case, mutant, kernel, bound, loosened, waiver,
+                          // coverage, words
   std::string what = {};  // a sentence
 };
 std::vector<Finding> lint(const Registry&, std::string_view today);

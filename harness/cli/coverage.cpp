@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "harness/environment.hpp"
 #include "reports/json_writer.hpp"
@@ -32,71 +33,120 @@ std::string most_refused(const KernelInfo& kernel) {
 }
 
 void judge(CoverageRow& row, const KernelInfo& kernel) {
+  const std::string key = row.direction + " " + row.dtype;
   row.kernel = kernel.name;
-  row.cases = at(kernel.taken, row.dtype);
-  row.exact_probes = at(kernel.exact, row.dtype);
+  row.cases = at(kernel.taken, key);
+  row.exact_probes = at(kernel.exact, key);
   row.mutants += shown(kernel.faults);
   if (const std::string why = missing_capability(kernel.needs); !why.empty())
-    row.holes.push_back("not here: " + why);
-  if (!has(kernel.directions, row.direction))
+    row.explained.push_back("not here: " + why);
+  if (!has(kernel.directions, row.direction)) {
     row.holes.push_back("the kernel has no " + row.direction);
-  if (row.cases == 0) {
+    row.cases = row.exact_probes = 0;
+  } else if (row.cases == 0) {
     const std::string why = most_refused(kernel);
     row.holes.push_back("no case" + (why.empty() ? "" : ": " + why));
   } else if (row.exact_probes == 0) {
-    row.holes.push_back("no exact probe");
+    row.holes.emplace_back("no exact probe");
   }
+}
+
+constexpr const char* kNoKernel = "no kernel takes this dtype";
+
+// Rows of one op, with every hole.
+std::vector<CoverageRow> rows_of(const OpInfo& op, const std::vector<KernelInfo>& kernels) {
+  std::vector<CoverageRow> rows;
+  std::vector<std::string> dtypes = op.dtypes;
+  for (const KernelInfo& kernel : kernels)
+    for (const std::string& dtype : kernel.dtypes)
+      if (kernel.op == op.name && !has(dtypes, dtype)) dtypes.push_back(dtype);
+  for (const std::string& direction : op.directions) {
+    if (direction == "both") continue;
+    for (const std::string& dtype : dtypes) {
+      const std::size_t before = rows.size();
+      const CoverageRow blank{
+          .op = op.name, .direction = direction, .dtype = dtype, .mutants = shown(op.faults)};
+      for (const KernelInfo& kernel : kernels)
+        if (kernel.op == op.name && (kernel.dtypes.empty() || has(kernel.dtypes, dtype)))
+          judge(rows.emplace_back(blank), kernel);
+      if (rows.size() == before) rows.emplace_back(blank).holes.emplace_back(kNoKernel);
+      for (std::size_t i = before; i < rows.size(); ++i)
+        if (rows[i].mutants == 0)
+          rows[i].holes.emplace_back("no mutant: nothing shows that its gate can fail");
+    }
+  }
+  return rows;
+}
+
+bool explains(const ExplanationInfo& e, const CoverageRow& row, const std::string& hole) {
+  return e.op == row.op && glob_match(e.direction, row.direction) &&
+         glob_match(e.dtype, row.dtype) && glob_match(e.kernel, row.kernel) &&
+         glob_match(e.hole, hole);
 }
 
 }  // namespace
 
-std::vector<CoverageRow> coverage(const Catalogue& all) {
-  std::vector<CoverageRow> rows;
-  for (const OpInfo& op : all.ops) {
-    std::vector<std::string> dtypes = op.dtypes;
-    for (const KernelInfo& kernel : all.kernels)
-      for (const std::string& dtype : kernel.dtypes)
-        if (kernel.op == op.name && !has(dtypes, dtype)) dtypes.push_back(dtype);
-    for (const std::string& direction : op.directions) {
-      if (direction == "both") continue;
-      for (const std::string& dtype : dtypes) {
-        const std::size_t before = rows.size();
-        for (const KernelInfo& kernel : all.kernels) {
-          if (kernel.op != op.name || !(kernel.dtypes.empty() || has(kernel.dtypes, dtype)))
-            continue;
-          CoverageRow& row =
-              rows.emplace_back(CoverageRow{.op = op.name, .direction = direction, .dtype = dtype});
-          row.mutants = shown(op.faults);
-          judge(row, kernel);
-        }
-        if (rows.size() == before)
-          rows.push_back({.op = op.name,
-                          .direction = direction,
-                          .dtype = dtype,
-                          .mutants = shown(op.faults),
-                          .holes = {"no kernel takes this dtype"}});
-        for (std::size_t i = before; i < rows.size(); ++i)
-          if (rows[i].mutants == 0)
-            rows[i].holes.emplace_back("no mutant: nothing shows that its gate can fail");
+Coverage coverage(const Catalogue& all, const std::string& why_no_torch) {
+  Coverage result;
+  std::vector<bool> used(all.explanations.size());
+  for (const OpInfo& op : all.ops)
+    for (CoverageRow& row : rows_of(op, all.kernels)) {
+      for (const std::string& hole : std::exchange(row.holes, {})) {
+        std::string why = hole == kNoKernel ? why_no_torch : "";
+        for (std::size_t i = 0; i < used.size(); ++i)
+          if (explains(all.explanations[i], row, hole)) {
+            used[i] = true;
+            why = all.explanations[i].why;
+          }
+        if (why.empty())
+          row.holes.push_back(hole);
+        else
+          row.explained.push_back(fmt::format("{}: {}", hole, why));
       }
+      result.rows.push_back(std::move(row));
     }
-  }
-  return rows;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i] && why_no_torch.empty()) result.idle.push_back(all.explanations[i]);
+  return result;
+}
+
+Coverage coverage() {
+  return coverage(catalogue(), torch_library_path().empty() ? "this build has no LibTorch" : "");
+}
+
+std::vector<Finding> findings_of(const Coverage& all) {
+  std::vector<Finding> findings;
+  for (const CoverageRow& row : all.rows)
+    for (const std::string& hole : row.holes)
+      findings.push_back(
+          {"coverage",
+           fmt::format("{} {} {} {}: {}, and nothing explains why", row.op, row.direction,
+                       row.dtype, row.kernel.empty() ? "(no kernel)" : row.kernel, hole)});
+  for (const ExplanationInfo& e : all.idle)
+    findings.push_back({"coverage", fmt::format("explanation of '{}' at {} {} {} {} explains no "
+                                                "hole that there is",
+                                                e.hole, e.op, e.direction, e.dtype, e.kernel)});
+  return findings;
 }
 
 std::string coverage_text(const std::vector<CoverageRow>& rows) {
   std::string text =
       fmt::format("{:<17} {:<9} {:<5} {:<30} {:>6} {:>6} {:>8}  {}\n", "op", "direction", "dtype",
                   "kernel", "cases", "exact", "mutants", "holes");
-  std::int64_t holed = 0;
+  std::int64_t holed = 0, explained = 0;
   for (const CoverageRow& row : rows) {
     holed += !row.holes.empty();
+    explained += row.holes.empty() && !row.explained.empty();
+    std::vector<std::string> words = row.holes;
+    for (const std::string& why : row.explained) words.push_back("explained: " + why);
     text += fmt::format("{:<17} {:<9} {:<5} {:<30} {:>6} {:>6} {:>8}  {}\n", row.op, row.direction,
                         row.dtype, row.kernel.empty() ? "none" : row.kernel, row.cases,
-                        row.exact_probes, row.mutants, fmt::join(row.holes, "; "));
+                        row.exact_probes, row.mutants, fmt::join(words, "; "));
   }
-  return text + fmt::format("{}, {} with a hole\n",
-                            reports::count_of(std::ssize(rows), "combination"), holed);
+  const std::int64_t all = std::ssize(rows);
+  return text + fmt::format("{}, {} complete, {} explained, {} with a hole\n",
+                            reports::count_of(all, "combination"), all - explained - holed,
+                            explained, holed);
 }
 
 std::string coverage_json(const std::vector<CoverageRow>& rows) {
@@ -112,6 +162,7 @@ std::string coverage_json(const std::vector<CoverageRow>& rows) {
         .field("exact_probes", row.exact_probes)
         .field("mutants", row.mutants)
         .field("holes", row.holes)
+        .field("explained", row.explained)
         .end_object();
   return out.end_array().end_object().text() + "\n";
 }

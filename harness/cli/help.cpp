@@ -15,7 +15,7 @@ constexpr Entry kVerbs[] = {
      {"Ops, kernels, cases and goldens",
       "  parity list                    an overview\n"
       "  parity list --support          which kernel takes which case here, and why not\n"
-      "  parity list --coverage         op x dtype x direction x kernel; ops without mutants\n"
+      "  parity list --coverage         op x direction x dtype x kernel; holes, explained or not\n"
       "  parity list 'kda/*' --lane full  ids, one a line"}},
     {"show",
      {"One case: inputs, contract, bound term by term, waiver, golden; or what a checkpoint holds",
@@ -59,7 +59,7 @@ constexpr Entry kVerbs[] = {
     {"check",
      {"Lint of what is registered: ops without reference, case or mutant, bounds without "
       "a reason or wider than the ledger (cases/BOUNDS.tsv) has them, expired waivers, "
-      "colliding names",
+      "holes in the coverage that nothing explains, colliding names",
       "  parity check\n"
       "  parity check --write-ledger        bounds that are new or tighter\n"
       "  parity check --write-ledger --explained 'P is kept in bf16 now'"}},

@@ -158,10 +158,13 @@ int list(const Arguments& args) {
     print(text);
     return 0;
   }
+  if (args.coverage) {
+    const Coverage covered = coverage();
+    print(args.json ? coverage_json(covered.rows) : coverage_text(covered.rows));
+    return 0;
+  }
   const Catalogue all = catalogue();
-  if (args.coverage)
-    print(args.json ? coverage_json(coverage(all)) : coverage_text(coverage(all)));
-  else if (args.json)
+  if (args.json)
     print(json(all));
   else if (args.support)
     print(support(all));

@@ -1,8 +1,9 @@
-// Backward from the saved o and log sum exp (FlashAttention-2, algorithm 2), in two passes that
-// each write their own rows: one over tiles of keys for dk and dv, one over tiles of queries for
-// dq.
+// Backward from the saved o and log sum exp (FlashAttention-2, algorithm 2).
 //   P = exp(Z - lse),  dP = do v^T,  dZ = P (dP - delta),  delta = do . o
 //   dv = P^T do,  dk = scale dZ^T q,  dq = scale dZ k
+// Where there are key heads enough for all threads, each thread takes whole ones, and five products
+// do. Else two passes that each write their own rows: over tiles of keys for dk and dv, over tiles
+// of queries for dq, with seven. Both add the same terms in the same order: the same bits.
 #include <algorithm>
 #include <cmath>
 
@@ -148,11 +149,18 @@ class DeltaPass : Pass {
 };
 
 // Weights and logit gradients as [queries, keys]; keys transposed once.
-class KeyPass : Pass {
+class KeyPass : protected Pass {
  public:
   explicit KeyPass(const Problem& problem) : Pass(problem) {}
 
   void operator()(const Item& item) {
+    add_tile(item, [](std::int64_t, Rows, Rows) {});
+  }
+
+ protected:
+  // dk and dv of a tile of keys; then(head, queries, keys) sees every tile's logit gradients.
+  template <class Then>
+  void add_tile(const Item& item, const Then& then) {
     const Document& d = p.documents[static_cast<std::size_t>(item.document)];
     load_keys(d, item.head, item.rows);
     p.m.transpose(k, ldd, item.rows.count, pad(p.D), D_T, kLd);
@@ -161,11 +169,11 @@ class KeyPass : Pass {
     std::fill_n(sum_V, kTile * ldv, 0.0f);
     for (std::int64_t h = 0; h < p.H; ++h) {
       if (p.key_head(h) != item.head) continue;
-      if (p.fault("P-at-group-sum") && h % (p.H / p.G) != 0) continue;
       for (std::int64_t first = 0; first < d.queries; first += kTile) {
         const Rows queries{first, std::min(kTile, d.queries - first)};
-        if (p.seen_by(d, queries.first + queries.count - 1) > item.rows.first)
-          add_queries(d, h, queries, item.rows);
+        if (p.seen_by(d, queries.first + queries.count - 1) <= item.rows.first) continue;
+        add_queries(d, h, queries, item.rows);
+        then(h, queries, item.rows);
       }
     }
     const std::int64_t token = d.first_key + item.rows.first;
@@ -190,9 +198,49 @@ class KeyPass : Pass {
         z[s] = w[s] * (z[s] - delta[t]);
       }
     }
+    if (p.fault("P-at-group-sum") && h % (p.H / p.G) != 0) return;
     add_product(weights, keys.count, queries.count, d_o, p.V, ldv, sum_V);
     add_product(d_logits, keys.count, queries.count, q, p.D, ldd, sum_D);
   }
+};
+
+// All of one document and key head: dq of its query heads grows from tile to tile of keys.
+class HeadPass : KeyPass {
+ public:
+  explicit HeadPass(const Problem& problem) : KeyPass(problem) {}
+
+  void operator()(const Item& item) {
+    const Document& d = p.documents[static_cast<std::size_t>(item.document)];
+    const std::int64_t group = p.H / p.G;
+    dq_.assign(static_cast<std::size_t>(group * d.queries * ldd), 0);
+    const auto rows = [&](std::int64_t h, std::int64_t t) {
+      const std::int64_t i = p.fault("P-at-kv-head") ? h / p.G : h % group;
+      return dq_.data() + (i * d.queries + t) * ldd;
+    };
+    for (std::int64_t first = 0; first < d.keys; first += kTile)
+      add_tile({item.document, item.head, {first, std::min(kTile, d.keys - first)}},
+               [&](std::int64_t h, Rows queries, Rows keys) {
+                 p.m.product({.m = queries.count,
+                              .n = pad(p.D),
+                              .k = keys.count,
+                              .a = d_logits,
+                              .a_row = kLd,
+                              .b = k,
+                              .ldb = ldd,
+                              .out = rows(h, queries.first),
+                              .ldo = ldd,
+                              .onto = Onto::Add});
+               });
+    for (std::int64_t h = 0; h < p.H && d.queries > 0; ++h) {
+      if (p.key_head(h) != item.head) continue;
+      p.m.scale(rows(h, 0), p.fault("P-at-dq-scale") ? 1 : p.scale, ldd, d.queries, pad(p.D));
+      p.m.store(rows(h, 0), ldd, d.queries, p.D,
+                p.rows_out("grads/inputs/q", d.first_query, h, p.H, p.D));
+    }
+  }
+
+ private:
+  std::vector<float> dq_ = {};  // [heads of the group, queries, D]
 };
 
 // Weights and logit gradients as [keys, queries]; queries transposed once.
@@ -233,6 +281,8 @@ class QueryPass : Pass {
 
 void online_backward(const Problem& p) {
   for_items<DeltaPass>(p, p.query_tiles());
+  const std::vector<Item> heads = p.key_heads();
+  if (std::ssize(heads) >= p.launch.threads) return for_items<HeadPass>(p, heads);
   for_items<KeyPass>(p, p.key_tiles());
   for_items<QueryPass>(p, p.query_tiles());
 }

@@ -59,6 +59,13 @@ std::vector<Item> Problem::key_tiles() const {
     add_tiles(items, static_cast<std::int64_t>(i), G, documents[i].keys);
   return items;
 }
+std::vector<Item> Problem::key_heads() const {
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < documents.size(); ++i)
+    for (std::int64_t g = 0; g < G; ++g)
+      items.push_back({static_cast<std::int64_t>(i), g, {0, documents[i].keys}});
+  return items;
+}
 
 namespace {
 

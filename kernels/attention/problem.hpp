@@ -53,6 +53,7 @@ struct Problem {
   // Tiles of the queries of all query heads, or of the keys of all key heads.
   std::vector<Item> query_tiles() const;
   std::vector<Item> key_tiles() const;
+  std::vector<Item> key_heads() const;  // whole ones
   bool fault(std::string_view id) const { return !launch.fault.empty() && launch.fault == id; }
 
   // Rows of one head of a tensor [tokens, heads, width], as they are stored.
