@@ -72,6 +72,34 @@ void quantise(benchmark::State& state, const Speed& s) {
   label(state);
 }
 
+// Tiles (x is read twice, once from memory) and four over six (bound by its arithmetic).
+void quantise_by_bands(benchmark::State& state, const Speed& s, std::int64_t tile) {
+  const std::vector<std::byte> x = values(s.dtype);
+  std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
+  Case c;
+  c.options.set("chain", s.chain);
+  const MatrixJob job{
+      .dtype = s.dtype, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
+  for (auto _ : state)
+    quantise_bands(job, *s.steps, plan_of(c, amax_of(job, *s.steps)), tile,
+                   {codes.data(), scales.data(), nullptr});
+  const std::size_t bytes = 2 * x.size() + codes.size() + scales.size();
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+  label(state);
+}
+
+// x^T, transformed, as bf16: read once, written once.
+void transposed(benchmark::State& state, const Steps& steps, bool transform) {
+  const std::vector<std::byte> x = values(Dtype::BF16);
+  std::vector<std::byte> t(x.size());
+  const std::vector<float> signs(16, -1);
+  const MatrixJob job{
+      .dtype = Dtype::BF16, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
+  for (auto _ : state) transpose(job, steps, transform ? signs.data() : nullptr, t.data());
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * x.size()));
+  label(state);
+}
+
 void dequantise(benchmark::State& state, const Speed& s) {
   std::vector<std::byte> x = values(s.dtype);
   std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
@@ -110,10 +138,20 @@ const bool registered = [] {
         add("quantize/quantise/" + std::string(chain) + "," + tail, [=](benchmark::State& s) {
           quantise(s, {chain, dtype, set.steps});
         });
+      add("quantize/tiles/nvfp4_te," + tail, [=](benchmark::State& s) {
+        quantise_by_bands(s, {"nvfp4_te", dtype, set.steps}, 16);
+      });
+      add("quantize/choice/nvfp4_te_4over6," + tail, [=](benchmark::State& s) {
+        quantise_by_bands(s, {"nvfp4_te_4over6", dtype, set.steps}, 1);
+      });
       add("quantize/dequantise/nvfp4_torchao_b2," + tail, [=](benchmark::State& s) {
         dequantise(s, {"nvfp4_torchao_b2", dtype, set.steps});
       });
     }
+    add(std::string("quantize/transpose/rht,bf16,") + set.name,
+        [=](benchmark::State& s) { transposed(s, *set.steps, true); });
+    add(std::string("quantize/transpose/plain,bf16,") + set.name,
+        [=](benchmark::State& s) { transposed(s, *set.steps, false); });
   }
   return true;
 }();

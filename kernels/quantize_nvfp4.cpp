@@ -16,7 +16,7 @@ const Contract kContract{.name = "exact_chain",
 const Register plain{KernelDef{
     .op = "quantize",
     .name = "quantize.nvfp4_plain",
-    .what = "chains A and B, 4 lanes, any x86-64",
+    .what = "chains A (also tiles, transposed, transformed), B, four over six; 4 lanes, any x86-64",
     .contract = kContract,
     .refuses = refuses,
     .workspace = workspace,
@@ -28,7 +28,7 @@ const Register plain{KernelDef{
 const Register avx2{KernelDef{
     .op = "quantize",
     .name = "quantize.nvfp4_avx2",
-    .what = "chains A and B, 8 lanes",
+    .what = "chains A (also tiles, transposed, transformed), B, four over six; 8 lanes",
     .needs = "avx2",
     .contract = kContract,
     .refuses = refuses,
@@ -40,7 +40,7 @@ const Register avx2{KernelDef{
 const Register avx512{KernelDef{
     .op = "quantize",
     .name = "quantize.nvfp4_avx512",
-    .what = "chains A and B, 16 lanes",
+    .what = "chains A (also tiles, transposed, transformed), B, four over six; 16 lanes",
     .needs = "avx512",
     .contract = kContract,
     .refuses = refuses,

@@ -188,6 +188,45 @@ struct Cli {
         ->allow_extra_args(false);
     output(sub);
 
+    sub = verb(app, "diff-chains", diff_chains);
+    sub->add_option("data", args.names,
+                    "A file of tensors, or the id of a case: its x; none: draws of N(0,1)")
+        ->type_name("FILE|ID")
+        ->expected(0, 1);
+    sub->add_option("--tensor", args.tensor, "Which tensor of the file")->type_name("NAME");
+    sub->add_option("--chain", args.chains,
+                    "Only this chain, with options, as 'nvfp4_te_4over6[err=mse]'; repeatable")
+        ->type_name("CHAIN")
+        ->allow_extra_args(false);
+    sub->add_option("--against", args.against, "What they are compared with; default: nvfp4_te")
+        ->type_name("CHAIN");
+    const auto count = [&](const char* flag, auto& to, const char* letter, const char* what) {
+      sub->add_option(flag, to, what)
+          ->type_name(letter)
+          ->check(CLI::Range(1, 1 << 20))
+          ->capture_default_str();
+    };
+    count("--draws", args.draws, "N", "Draws, where no data is given");
+    count("--rows", args.rows, "M", "Rows of a draw");
+    count("--columns", args.columns, "K", "Columns of a draw");
+    sub->add_flag("--forced", args.forced,
+                  "128 draws whose amaxes take every bf16 mantissa of [4, 8)");
+    sub->add_flag("--pairs", args.pairs,
+                  "Every bf16 pair of a tensor's and a block's amax: which give other scale bytes");
+    sub->add_flag("--special", args.special,
+                  "What chains make of NaN, infinities, -0, zeros and underflow, as Markdown");
+    output(sub);
+
+    sub = verb(app, "audit-bits", audit_bits);
+    sub->add_option("files", args.names,
+                    "Dumps of the random bits that each site drew, one tensor each")
+        ->type_name("FILE")
+        ->required();
+    sub->add_option("--same", args.same, "A recompute: these two tensors must be equal, and may be")
+        ->type_name("NAME=NAME")
+        ->allow_extra_args(false);
+    output(sub);
+
     sub = verb(app, "mutate", mutate);
     sub->add_option("--lane", args.lane, "Cases that the mutants meet: smoke, full, long")
         ->type_name("LANE");

@@ -13,9 +13,9 @@ namespace {
 TEST_F(CommandLine, HelpOfEveryVerbHasExamples) {
   EXPECT_EQ(parity("--help").exit, 0);
   EXPECT_NE(parity("--help").out.find("Start here"), std::string::npos);
-  for (const char* verb :
-       {"list", "show", "run", "diff", "mutate", "gate", "bench", "report", "check", "golden",
-        "golden freeze", "golden verify", "golden diff", "golden info"}) {
+  for (const char* verb : {"list", "show", "run", "diff", "diff-chains", "audit-bits", "mutate",
+                           "gate", "bench", "report", "check", "golden", "golden freeze",
+                           "golden verify", "golden diff", "golden info"}) {
     const Ran ran = parity(std::string(verb) + " --help");
     EXPECT_EQ(ran.exit, 0) << verb;
     EXPECT_NE(ran.out.find("Examples\n  parity "), std::string::npos) << verb;

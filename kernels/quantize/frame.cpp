@@ -12,6 +12,8 @@ namespace {
 std::string chain_of(const Case& c) { return c.options.get("chain", ""); }
 bool one_level(const Case& c) { return chain_of(c) == "nvfp4_torchao_b1"; }
 bool chain_a(const Case& c) { return chain_of(c) == "nvfp4_te" || chain_of(c) == "nvfp4_ao_te"; }
+bool choice(const Case& c) { return chain_of(c) == "nvfp4_te_4over6"; }
+bool transpose_padded(const Case& c) { return chain_of(c) == "nvfp4_te" || choice(c); }
 std::int64_t rows_of(const Case& c) { return c.sizes.get("M", 1); }
 std::int64_t columns_of(const Case& c) { return c.sizes["K"]; }
 
@@ -52,54 +54,62 @@ void faulty_swizzle(const std::uint8_t* scales, std::int64_t rows, std::int64_t 
   }
 }
 
-void transpose(const MatrixJob& job, std::byte* to) {
-  const auto copy = [&]<class T>(T) {
-    const T* x = reinterpret_cast<const T*>(job.x);
-    T* t = reinterpret_cast<T*>(to);
-    for (std::int64_t k = 0; k < job.columns; ++k)
-      for (std::int64_t m = 0; m < job.rows; ++m) t[k * job.rows + m] = x[m * job.columns + k];
-  };
-  job.dtype == Dtype::BF16 ? copy(std::uint16_t{}) : copy(float{});
-}
-
-void store_scalar(const Launch& launch, std::string_view name, float value) {
-  if (float* to = launch.out<float>(name)) *to = value;
-}
-
 }  // namespace
 
 std::string refuses(const Case& c, const Options&) {
   const std::string chain = chain_of(c);
-  if (!chain_a(c) && !one_level(c) && chain != "nvfp4_torchao_b2")
+  if (!chain_a(c) && !one_level(c) && chain != "nvfp4_torchao_b2" && !choice(c))
     return "no chain '" + chain + "' in it";
   if (c.options.flag("pow2")) return "no power-of-two scales";
+  if (c.options.flag("sr")) return "rounds to nearest even only";
+  if (c.options.flag("trace")) return "no steps apart";
   if (c.sizes.find("M") == nullptr) return "takes matrices";
-  const std::int64_t multiple = chain == "nvfp4_te" ? 2 : kBlock;
+  if (!c.sizes.find("M")->parts.empty()) return "no groups of rows";
+  if (c.options.flag("rht") && c.dtype != Dtype::BF16) return "transforms bf16 only";
+  const std::int64_t tile = c.options.integer("tile", 1);
+  if (tile != 1 && tile != kBlock) return "tiles are 1x16 or 16x16";
+  if (chain == "nvfp4_ao_te" && rows_of(c) % tile != 0) return "rows must be multiples of the tile";
+  const bool ragged_rows = rows_of(c) % kBlock != 0;
+  if (c.options.flag("rht") && ragged_rows) return "the transform takes multiples of 16 rows";
+  if (c.options.flag("transpose") && ragged_rows && !transpose_padded(c))
+    return "x^T must have rows of multiples of 16";
+  const std::int64_t multiple = transpose_padded(c) ? 2 : kBlock;
   if (columns_of(c) % multiple != 0) return "rows must be multiples of " + std::to_string(multiple);
+  if (c.options.flag("row_scaled") && (tile > 1 || c.options.flag("dequant") ||
+                                       c.options.flag("dequant_f32") || c.options.flag("ste")))
+    return "an amax a row: codes and scales only";
   if (c.options.flag("transpose") && rows_of(c) % 2 != 0)
     return "a transposed copy needs an even M";
   return "";
 }
 
 std::size_t workspace(const Case& c, const Options&, Direction direction) {
-  if (direction == Direction::Backward || !c.options.flag("transpose")) return 0;
+  if (direction == Direction::Backward) return 0;
+  if (!c.options.flag("transpose") && !c.options.flag("rht")) return 0;
   return bytes_for(c.dtype, rows_of(c) * columns_of(c));
 }
 
-float encode_scale(float amax) {
-  const float s = 2688.0F / amax;
+float encode_scale(float amax, float bound) {
+  const float s = bound / amax;
   if (amax == 0 || s == 0) return 1;
   return s > std::numeric_limits<float>::max() ? std::numeric_limits<float>::max() : s;
 }
 
 Plan plan_of(const Case& c, float amax) {
   Plan plan;
-  plan.positive_zero = chain_of(c) == "nvfp4_te";
+  plan.positive_zero = chain_of(c) == "nvfp4_te" || choice(c);
   plan.amax = amax;
   if (chain_a(c)) {
-    const float encode = encode_scale(amax);
+    const float encode = encode_scale(amax, 2688);
     plan.mult = encode * (1.0F / 6.0F);
     plan.decode = 1 / encode;
+  } else if (choice(c)) {
+    plan.order = Order::Choice;
+    plan.bound = 6 * static_cast<float>(c.options.integer("e4m3_max", 256));
+    plan.mult = encode_scale(amax, plan.bound);
+    plan.decode = 1 / plan.mult;
+    plan.square = c.options.get("err", "mae") == "mse";
+    plan.fast_error = c.options.flag("fast_err");
   } else {
     plan.order = Order::Decode;
     plan.decode = one_level(c) ? 1 : amax / 2688.0F;
@@ -117,50 +127,128 @@ void swizzle(const std::uint8_t* scales, std::int64_t rows, std::int64_t blocks,
                   static_cast<std::size_t>(std::min<std::int64_t>(4, blocks - 4 * f)));
 }
 
+namespace {
+
+// One copy, rows of x or of x^T: its amaxes, one or one a row.
+struct Copy {
+  MatrixJob job = {};
+  MatrixResult result = {};
+  float* amax = nullptr;  // or null
+  std::uint8_t* swizzled = nullptr;
+};
+
+Plan faulty(Plan plan, std::string_view fault) {
+  plan.defect = defect_of(fault);
+  if (fault == "A-QT10") {  // the divisor is taken as the multiplier
+    plan.decode = 1 / plan.decode;
+    plan.inverse = 1 / plan.inverse;
+    plan.mult = 1 / plan.mult;
+  }
+  return plan;
+}
+
+void quantise_whole(const Case& c, const Steps& steps, const Copy& copy, const Plan& plan) {
+  const std::int64_t tile = copy.job.fault == "P-tile-row" ? 1 : c.options.integer("tile", 1);
+  if (tile > 1 || plan.order == Order::Choice)
+    quantise_bands(copy.job, steps, plan, tile, copy.result);
+  else
+    quantise_matrix(copy.job, steps, plan, copy.result);
+}
+
+// Quantises and returns the amax that went into the tensor scale (of the last row, where each has
+// its own).
+float quantise_copy(const Case& c, const Steps& steps, const Copy& copy) {
+  const auto factor = static_cast<float>(c.options.real("amax_factor", 1));
+  float amax = 0;
+  if (!c.options.flag("row_scaled")) {
+    if (!one_level(c)) amax = amax_of(copy.job, steps) * factor;
+    if (copy.amax != nullptr) *copy.amax = amax;
+    quantise_whole(c, steps, copy, faulty(plan_of(c, amax), copy.job.fault));
+    return amax;
+  }
+  const std::int64_t blocks = (copy.job.columns + kBlock - 1) / kBlock;
+  const std::int64_t size = copy.job.dtype == Dtype::BF16 ? 2 : 4;
+  for (std::int64_t r = 0; r < copy.job.rows; ++r) {
+    Copy row = copy;
+    row.job.rows = 1;
+    row.job.x += r * copy.job.columns * size;
+    row.result.codes += r * copy.job.columns / 2;
+    row.result.scales += r * blocks;
+    amax = amax_of(row.job, steps) * factor;
+    if (copy.amax != nullptr) copy.amax[r] = amax;
+    quantise_whole(c, steps, row, faulty(plan_of(c, amax), copy.job.fault));
+  }
+  return amax;
+}
+
+void store_swizzled(const MatrixJob& job, std::int64_t tile, const std::uint8_t* scales,
+                    std::uint8_t* blocked) {
+  if (blocked == nullptr) return;
+  const std::int64_t blocks = (job.columns + kBlock - 1) / kBlock;
+  const std::int64_t rows = (job.rows + tile - 1) / tile * tile;
+  if (job.fault.starts_with("P-swizzle") || job.fault == "P-padding")
+    faulty_swizzle(scales, rows, blocks, blocked, job.fault);
+  else
+    swizzle(scales, rows, blocks, blocked);
+}
+
+void forward_transposed(const Launch& launch, const Steps& steps, const MatrixJob& job) {
+  const Case& c = launch.problem;
+  auto* codes = launch.out<std::uint8_t>("codes_t");
+  if (codes == nullptr) return;
+  const float* signs = launch.in<float>("signs");
+  transpose(job, steps, signs, launch.workspace.data());
+  Copy copy{.job = job,
+            .result = {.codes = codes,
+                       .scales = launch.out<std::uint8_t>("scales_t"),
+                       .encode = launch.out<float>("encode_scale_t")},
+            .amax = launch.out<float>("amax_col")};
+  copy.job.x = launch.workspace.data();
+  std::swap(copy.job.rows, copy.job.columns);
+  if (auto* t = launch.out<std::byte>("rht_t"))
+    std::memcpy(t, copy.job.x, bytes_for(c.dtype, job.rows * job.columns));
+  quantise_copy(c, steps, copy);
+  store_swizzled(copy.job, c.options.integer("tile", 1), copy.result.scales,
+                 launch.out<std::uint8_t>("scales_swizzled_t"));
+}
+
+}  // namespace
+
 void forward(const Launch& launch, const Steps& clean_steps) {
   const Case& c = launch.problem;
   const std::string_view fault = launch.fault;
-  const Defect defect = defect_of(fault);
-  const Steps& steps = defect == Defect::None ? clean_steps : kScalarSteps;
+  const Steps& steps = defect_of(fault) == Defect::None ? clean_steps : kScalarSteps;
   const MatrixJob job{.dtype = c.dtype,
                       .x = launch.in<std::byte>("x"),
                       .rows = rows_of(c),
                       .columns = columns_of(c),
                       .threads = launch.threads,
                       .fault = fault};
-  float amax = 0;
-  if (!one_level(c))
-    amax = amax_of(job, steps) * static_cast<float>(c.options.real("amax_factor", 1));
-  Plan plan = plan_of(c, amax);
-  plan.defect = defect;
-  if (fault == "A-QT10") {  // the divisor is taken as the multiplier
-    plan.decode = 1 / plan.decode;
-    plan.inverse = 1 / plan.inverse;
-    plan.mult = 1 / plan.mult;
-  }
-  const std::int64_t blocks = (job.columns + kBlock - 1) / kBlock;
   const MatrixResult result{.codes = launch.out<std::uint8_t>("codes"),
                             .scales = launch.out<std::uint8_t>("scales"),
                             .encode = launch.out<float>("encode_scale")};
-  quantise_matrix(job, steps, plan, result);
+  const bool by_row = c.options.flag("row_scaled");
+  const float amax = quantise_copy(
+      c, steps, {.job = job, .result = result, .amax = launch.out<float>("amax_row")});
+  if (float* to = launch.out<float>("amax")) *to = amax;
+  if (float* to = launch.out<float>("amax_col"); to != nullptr) {
+    if (launch.out<std::uint8_t>("codes_t") != nullptr)
+      forward_transposed(launch, steps, job);
+    else
+      std::memcpy(to, launch.out<float>("amax_row"),
+                  static_cast<std::size_t>(by_row ? job.rows : 1) * sizeof(float));
+  } else {
+    forward_transposed(launch, steps, job);
+  }
+  const std::int64_t blocks = (job.columns + kBlock - 1) / kBlock;
   if (fault == "A-QT07" && job.rows >= 384 && job.rows / 128 % 3 == 0)
     std::memset(result.scales, 0, static_cast<std::size_t>(job.rows * blocks));
   if (fault == "P-nibbles")
     for (std::int64_t i = 0; i < job.rows * job.columns / 2; ++i)
       result.codes[i] = static_cast<std::uint8_t>(result.codes[i] << 4 | result.codes[i] >> 4);
-  if (auto* codes_t = launch.out<std::uint8_t>("codes_t")) {
-    transpose(job, launch.workspace.data());
-    MatrixJob turned = job;
-    turned.x = launch.workspace.data();
-    std::swap(turned.rows, turned.columns);
-    quantise_matrix(turned, steps, plan, {codes_t, launch.out<std::uint8_t>("scales_t"), nullptr});
-  }
-  if (auto* blocked = launch.out<std::uint8_t>("scales_swizzled")) {
-    if (fault.starts_with("P-swizzle") || fault == "P-padding")
-      faulty_swizzle(result.scales, job.rows, blocks, blocked, fault);
-    else
-      swizzle(result.scales, job.rows, blocks, blocked);
-  }
+  store_swizzled(job, c.options.integer("tile", 1), result.scales,
+                 launch.out<std::uint8_t>("scales_swizzled"));
+  const Plan plan = faulty(plan_of(c, amax), fault);
   if (auto* values = launch.out<std::byte>("dequant"))
     dequantise_matrix(job, steps, plan, result, values);
   if (auto* values = launch.out<std::byte>("dequant_f32")) {
@@ -168,8 +256,8 @@ void forward(const Launch& launch, const Steps& clean_steps) {
     wide.dtype = Dtype::F32;
     dequantise_matrix(wide, steps, plan, result, values);
   }
-  for (const char* name : {"amax", "amax_row", "amax_col"}) store_scalar(launch, name, amax);
-  store_scalar(launch, "tensor_scale", chain_a(c) ? encode_scale(amax) : plan.decode);
+  if (float* to = launch.out<float>("tensor_scale"))
+    *to = chain_a(c) ? encode_scale(amax, 2688) : plan.decode;
 }
 
 // Straight through: clamped elements and elements of zero blocks too.
@@ -208,6 +296,7 @@ std::vector<FaultDef> kernel_faults() {
       {"P-truncate", "", "codes truncated"},
       {"P-scale-up", "", "scales rounded up"},
       {"P-ste-zero", "", "no gradient where x is zero"},
+      {"P-tile-row", "", "a scale a row where a tile of 16 rows shares it"},
       {.id = "A-QT03",
        .what = "stochastic rounding returns zeros",
        .unsupported = "rounds to nearest even only"},

@@ -2,6 +2,7 @@
 // 128x4 scales, dequantisation.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ std::vector<FaultDef> kernel_faults();
 
 // The plan of a tensor for a chain, given the largest |x|.
 Plan plan_of(const Case&, float amax);
-// S_enc = min(2688/amax, FLT_MAX), 1 where amax is 0 or inf.
-float encode_scale(float amax);
+// S_enc = min(bound/amax, FLT_MAX), 1 where amax is 0 or inf; bound 2688 but for four over six.
+float encode_scale(float amax, float bound);
 
 // Plain row-major scales to the 128x4 layout, padding zero.
 void swizzle(const std::uint8_t* scales, std::int64_t rows, std::int64_t blocks, std::uint8_t* to);
@@ -42,8 +43,19 @@ struct MatrixResult {
   float* encode = nullptr;  // or null
 };
 float amax_of(const MatrixJob&, const Steps&);
+// Calls work(begin, end) on parts of [0, n), each a multiple of `grain` but for the last.
+void in_ranges(int threads, std::int64_t n, std::int64_t grain,
+               const std::function<void(std::int64_t begin, std::int64_t end)>& work);
+int useful_threads(const MatrixJob&);
 void quantise_matrix(const MatrixJob&, const Steps&, const Plan&, const MatrixResult&);
 void dequantise_matrix(const MatrixJob&, const Steps&, const Plan&, const MatrixResult&,
                        std::byte* values);  // in job.dtype; job.x is not read
+
+// A scale for `tile` rows (1 or 16) and 16 columns; under Order::Choice the better of two. Scales
+// are those of rows padded to the tile; `encode` has one factor a tile.
+void quantise_bands(const MatrixJob&, const Steps&, const Plan&, std::int64_t tile,
+                    const MatrixResult&);
+// x^T, or its transform where there are signs (bf16, rows a multiple of 16), as dense rows.
+void transpose(const MatrixJob&, const Steps&, const float* signs, std::byte* to);
 
 }  // namespace parity::nvfp4

@@ -11,28 +11,11 @@
 namespace parity::nvfp4 {
 namespace {
 
-// Calls work(begin, end) on parts of [0, n), each a multiple of `grain` but for the last.
-template <class Work>
-void in_ranges(int threads, std::int64_t n, std::int64_t grain, const Work& work) {
-  const std::int64_t grains = (n + grain - 1) / grain;
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(grains, 1));
-  std::vector<std::jthread> others;
-  const auto edge = [&](std::int64_t p) { return std::min(n, grains * p / parts * grain); };
-  for (std::int64_t p = 1; p < parts; ++p)
-    others.emplace_back([&, p] { work(edge(p), edge(p + 1)); });
-  work(edge(0), edge(1));
-}
-
 constexpr std::int64_t kGrain = 16;  // blocks: a group of the widest lanes
 constexpr std::int64_t kSmall =
     1 << 15;  // elements below which a second thread costs more than it gives
 
 std::int64_t size_of(Dtype dtype) { return dtype == Dtype::BF16 ? 2 : 4; }
-
-int useful_threads(const MatrixJob& job) {
-  return job.rows * job.columns < kSmall ? 1 : job.threads;
-}
 
 // The last columns of a row, zero padded.
 struct Tail {
@@ -61,6 +44,22 @@ void quantise_tail(const MatrixJob& job, const Steps& steps, const Plan& plan,
 }
 
 }  // namespace
+
+void in_ranges(int threads, std::int64_t n, std::int64_t grain,
+               const std::function<void(std::int64_t begin, std::int64_t end)>& work) {
+  const std::int64_t grains = (n + grain - 1) / grain;
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(grains, 1));
+  std::vector<std::jthread> others;
+  const auto edge = [&](std::int64_t p) { return std::min(n, grains * p / parts * grain); };
+  for (std::int64_t p = 1; p < parts; ++p)
+    others.emplace_back([&, p] { work(edge(p), edge(p + 1)); });
+  work(edge(0), edge(1));
+}
+
+int useful_threads(const MatrixJob& job) {
+  return job.rows * job.columns < kSmall ? 1 : job.threads;
+}
 
 float amax_of(const MatrixJob& job, const Steps& steps) {
   std::int64_t n = job.rows * job.columns;

@@ -91,7 +91,8 @@ int differing(const std::vector<float>& a, const std::vector<float>& b) {
 
 std::vector<Plan> plans() {
   std::vector<Plan> list;
-  for (const char* chain : {"nvfp4_te", "nvfp4_ao_te", "nvfp4_torchao_b1", "nvfp4_torchao_b2"}) {
+  for (const char* chain :
+       {"nvfp4_te", "nvfp4_ao_te", "nvfp4_torchao_b1", "nvfp4_torchao_b2", "nvfp4_te_4over6"}) {
     Case c;
     c.options.set("chain", chain);
     for (const float amax : {5.25F, 448 * 6.0F, 1e-6F, 3e38F, 1e-40F, 0.0F,
@@ -150,6 +151,55 @@ TEST(QuantizeSteps, EveryBf16Number) {
   }
 }
 
+// Parts give what `quantise` gives.
+TEST(QuantizeSteps, PartsMakeTheWhole) {
+  constexpr std::int64_t kBlocks = 67;
+  const std::vector<float> x = patterns(kBlocks);
+  for (const Plan& plan : plans()) {
+    for (const NamedSteps& s : available()) {
+      const Blocks want = run(*s.steps, plan, Dtype::F32, x.data(), kBlocks);
+      std::vector<float> amax(kBlocks), encode(kBlocks), errors(kBlocks), same(kBlocks);
+      std::vector<std::uint8_t> scales(kBlocks), codes(8 * kBlocks);
+      s.steps->block_amax(Dtype::F32, x.data(), kBlocks, amax.data());
+      s.steps->scales(plan, amax.data(), kBlocks, scales.data(), encode.data());
+      s.steps->codes(plan, Dtype::F32, x.data(), kBlocks, encode.data(), codes.data());
+      ASSERT_EQ(scales, want.scales) << s.name;
+      ASSERT_EQ(differing(encode, want.encode), 0) << s.name;
+      for (std::size_t b = 0; b < kBlocks; ++b)
+        if (scales[b] == 0x7F || !std::isfinite(encode[b]))
+          std::fill_n(codes.begin() + static_cast<std::ptrdiff_t>(8 * b), 8, std::uint8_t{0});
+      ASSERT_EQ(codes, want.codes) << s.name;
+      if (plan.order != Order::Choice) continue;
+      s.steps->errors(plan, Dtype::F32, x.data(), codes.data(), scales.data(), kBlocks,
+                      errors.data());
+      kScalarSteps.errors(plan, Dtype::F32, x.data(), codes.data(), scales.data(), kBlocks,
+                          same.data());
+      ASSERT_EQ(differing(errors, same), 0) << s.name;
+    }
+  }
+}
+
+// Exponents near each other and far apart, zeros, infinities, NaN: the sum is exact all the same.
+TEST(QuantizeSteps, TransformIsExact) {
+  constexpr std::int64_t kColumns = 333;
+  std::vector<float> x = patterns(kColumns);
+  for (std::size_t i = 0; i < x.size(); i += 7) x[i] = std::ldexp(1.0F, static_cast<int>(i % 90));
+  const std::vector<std::uint16_t> h = narrowed(x);
+  std::vector<float> signs;
+  for (int i = 0; i < 16; ++i) signs.push_back(i % 3 == 1 ? -1.0F : 1.0F);
+  constexpr std::int64_t kPitch = 40;
+  std::vector<std::uint16_t> want(kColumns * kPitch, 1), got(kColumns * kPitch, 1);
+  kScalarSteps.transform(h.data(), kColumns, signs.data(), want.data(), kPitch);
+  for (const NamedSteps& s : available()) {
+    std::fill(got.begin(), got.end(), std::uint16_t{1});
+    s.steps->transform(h.data(), kColumns, signs.data(), got.data(), kPitch);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_TRUE(got[i] == want[i] ||
+                  (std::isnan(float_from_bf16(got[i])) && std::isnan(float_from_bf16(want[i]))))
+          << s.name << " " << i;
+  }
+}
+
 // ---- launches
 // -----------------------------------------------------------------------------------------------------------
 
@@ -201,7 +251,13 @@ TEST(QuantizeKernels, EqualTheReferenceBitForBit) {
   for (const char* options :
        {"chain=nvfp4_te,dequant=1,swizzle=1,transpose=1", "chain=nvfp4_te,ste=1",
         "chain=nvfp4_ao_te,swizzle=1", "chain=nvfp4_torchao_b1,dequant=1,ste=1",
-        "chain=nvfp4_torchao_b2,amax_factor=0.5,dequant=1,dequant_f32=1,swizzle=1"}) {
+        "chain=nvfp4_torchao_b2,amax_factor=0.5,dequant=1,dequant_f32=1,swizzle=1",
+        "chain=nvfp4_te,dequant=1,swizzle=1,tile=16,transpose=1",
+        "chain=nvfp4_ao_te,swizzle=1,tile=16,transpose=1", "chain=nvfp4_te,rht=1,swizzle=1",
+        "chain=nvfp4_ao_te,rht=1,signs=0x0F35", "chain=nvfp4_te,row_scaled=1,transpose=1",
+        "chain=nvfp4_te_4over6,dequant=1,dequant_f32=1,transpose=1",
+        "chain=nvfp4_te_4over6,e4m3_max=448,err=mse", "chain=nvfp4_te_4over6,err=mse,fast_err=1",
+        "chain=nvfp4_te_4over6,fast_err=1,tile=16"}) {
     for (const char* sizes :
          {"M1,K16", "M4,K64", "M6,K48", "M130,K80", "M20,K24", "M2,K2048", "M64,K1040"}) {
       for (const Dtype dtype : {Dtype::F32, Dtype::BF16}) {
@@ -214,6 +270,11 @@ TEST(QuantizeKernels, EqualTheReferenceBitForBit) {
         if (!refuses(c, {}).empty()) continue;
         Tensors inputs;
         for (const TensorSpec& spec : op.inputs(c)) {
+          Tensor derived = make_tensor(spec);
+          if (op.derive(c, derived)) {
+            inputs.add(std::move(derived));
+            continue;
+          }
           std::vector<float> x = patterns((elements(spec.dims) + 15) / 16);
           if (launches % 3 != 0)
             for (float& v : x) v = std::isfinite(v) && std::fabs(v) < 1e30F ? v : 1;
@@ -223,7 +284,9 @@ TEST(QuantizeKernels, EqualTheReferenceBitForBit) {
         const Expected expected = op.reference(c, inputs, true);
         ASSERT_EQ(expected.refused, "") << c.id();
         for (const KernelDef& kernel : registry().kernels) {
-          if (kernel.op != "quantize" || !missing_capability(kernel.needs).empty()) continue;
+          if (!kernel.name.starts_with("quantize.nvfp4_") ||
+              !missing_capability(kernel.needs).empty())
+            continue;
           for (const int threads : {1, 2, 5}) {
             const Tensors got = launch(kernel, c, inputs, threads);
             for (const ExpectedTensor& want : expected.tensors)

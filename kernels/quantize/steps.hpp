@@ -14,8 +14,9 @@ inline constexpr std::int64_t kBlock = 16;
 // How the block scale is formed from the block's amax.
 enum class Order : std::uint8_t {
   Encode,  // chain A: s = e4m3(min(bamax mult, 448)), enc = min(1 / (s decode), FLT_MAX)
-  Decode   // chain B: s = e4m3(clamp(bamax/6/decode, 2^-6, 448)), enc = inverse / s; one level:
+  Decode,  // chain B: s = e4m3(clamp(bamax/6/decode, 2^-6, 448)), enc = inverse / s; one level:
            // decode = 1
+  Choice   // chain F: s = e4m3(min(bamax/6 mult times, 448)), enc as in chain A
 };
 
 // Arithmetic that goes wrong in a mutant; kScalarSteps alone knows how.
@@ -32,7 +33,11 @@ enum class Defect : std::uint8_t {
 // What is the same for all blocks of a tensor.
 struct Plan {
   Order order = Order::Encode;
-  float mult = 0;              // Encode: S_enc fl(1/6)
+  float mult = 0;              // Encode: S_enc fl(1/6); Choice: S_enc
+  float times = 1;             // Choice: 1 or 1.5
+  float bound = 0;             // Choice: 6 times the e4m3 bound of the tensor scale
+  bool square = false;         // Choice: errors squared
+  bool fast_error = false;     // Choice: d = q s - x S_enc in place of ((q s) amax) / bound - x
   float decode = 1;            // Encode: 1/S_enc; Decode: the tensor scale
   float inverse = 1;           // Decode: 1/decode
   float amax = 0;              // Encode: its dequantisation is code ((s amax) fl(1/2688))
@@ -50,6 +55,21 @@ struct Steps {
                    std::uint8_t* scales, float* encode) = nullptr;
   void (*dequantise)(const Plan&, Dtype, const std::uint8_t* codes, const std::uint8_t* scales,
                      std::int64_t blocks, void* values) = nullptr;
+
+  // The parts of `quantise`: the largest |x| of each block; scales and factors from those; codes
+  // under given factors.
+  void (*block_amax)(Dtype, const void* x, std::int64_t blocks, float* amax) = nullptr;
+  void (*scales)(const Plan&, const float* amax, std::int64_t blocks, std::uint8_t* scales,
+                 float* encode) = nullptr;
+  void (*codes)(const Plan&, Dtype, const void* x, std::int64_t blocks, const float* encode,
+                std::uint8_t* codes) = nullptr;
+  // Choice: the error of each block, summed in the order of its elements.
+  void (*errors)(const Plan&, Dtype, const void* x, const std::uint8_t* codes,
+                 const std::uint8_t* scales, std::int64_t blocks, float* errors) = nullptr;
+  // The random Hadamard transform down 16 rows of bf16, `columns` long each; column k comes out as
+  // 16 consecutive values at to + k pitch. Rounded once from the exact sums.
+  void (*transform)(const std::uint16_t* x, std::int64_t columns, const float* signs,
+                    std::uint16_t* to, std::int64_t pitch) = nullptr;
 };
 
 extern const Steps

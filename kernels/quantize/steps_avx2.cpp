@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <limits>
 
+#include "harness/numeric/exact_sum.hpp"
 #include "kernels/quantize/steps.hpp"
 
 #define PARITY_LANES 8

@@ -109,8 +109,9 @@ struct Scale {
 // A comparison with NaN is false: every clamp here hands NaN on.
 [[gnu::always_inline]] inline Scale scale_of(const Plan& plan, F block_amax) {
   const F top = all(448.0F);
-  if (plan.order == Order::Encode) {
-    const F wide = block_amax * plan.mult;
+  if (plan.order != Order::Decode) {
+    const F wide = plan.order == Order::Encode ? block_amax * plan.mult
+                                               : block_amax / 6.0F * plan.mult * plan.times;
     const U code = e4m3_code(wide > top ? top : wide);
     const F encode = 1.0F / (e4m3_value(code) * plan.decode);
     const F limit = all(std::numeric_limits<float>::max());
@@ -250,16 +251,20 @@ void dequantise_blocks(const Plan& plan, const std::uint8_t* codes, const std::u
     std::memcpy(bytes, scales + first, static_cast<std::size_t>(count));
     const F scale = e4m3_value(__builtin_convertvector(load<U8>(bytes), U) & 0x7F);
     float factor[W];
-    store(factor,
-          plan.order == Order::Encode ? scale * plan.amax * kPer2688 : plan.decode * scale);
+    store(factor, plan.order == Order::Encode   ? scale * plan.amax * kPer2688
+                  : plan.order == Order::Choice ? scale
+                                                : plan.decode * scale);
     for (std::int64_t b = 0; b < count; ++b) {
       for (int j = 0; j < kVectors; ++j) {
-        const F value = value_of(unpack(codes + 8 * (first + b), j));
-        store_values(values + 16 * (first + b) + W * j, value * factor[b]);
+        const F value = value_of(unpack(codes + 8 * (first + b), j)) * factor[b];
+        store_values(values + 16 * (first + b) + W * j,
+                     plan.order == Order::Choice ? value * plan.amax / plan.bound : value);
       }
     }
   }
 }
+
+#include "kernels/quantize/steps_parts.inl"
 
 std::uint32_t largest_bits(const float* x, std::int64_t n) {
   U a = {}, b = {};
@@ -318,6 +323,20 @@ constexpr Steps steps() {
         else
           dequantise_blocks(plan, codes, scales, blocks, static_cast<float*>(values));
       },
+      .block_amax = [](Dtype dtype, const void* x, std::int64_t blocks, float* amax) {
+        with(dtype, x, [&](const auto* values) { block_amaxes(values, blocks, amax); });
+      },
+      .scales = block_scales,
+      .codes = [](const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
+                  const float* encode, std::uint8_t* codes) {
+        with(dtype, x, [&](const auto* values) { block_codes(plan, values, blocks, encode, codes); });
+      },
+      .errors = [](const Plan& plan, Dtype dtype, const void* x, const std::uint8_t* codes,
+                   const std::uint8_t* scales, std::int64_t blocks, float* errors) {
+        with(dtype, x,
+             [&](const auto* values) { block_errors(plan, values, codes, scales, blocks, errors); });
+      },
+      .transform = transform,
   };
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "harness/numeric/exact_sum.hpp"
 #include "kernels/quantize/steps.hpp"
 
 #define PARITY_LANES 4

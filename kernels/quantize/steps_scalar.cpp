@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "harness/numeric/exact_sum.hpp"
 #include "harness/numeric/formats.hpp"
 #include "kernels/quantize/steps.hpp"
 
@@ -40,8 +41,9 @@ struct Scale {
 Scale scale_of(const Plan& plan, float block_amax) {
   constexpr float kTop = 448.0F;
   Scale scale{};
-  if (plan.order == Order::Encode) {
-    float wide = block_amax * plan.mult;
+  if (plan.order != Order::Decode) {
+    float wide = plan.order == Order::Encode ? block_amax * plan.mult
+                                             : block_amax / 6.0F * plan.mult * plan.times;
     if (wide > kTop) wide = kTop;
     scale.code = scale_code(plan, wide);
     const float kept = plan.defect == Defect::ExactScale ? wide : float_from_e4m3(scale.code);
@@ -72,22 +74,77 @@ std::uint8_t code_of(const Plan& plan, float y) {
   return e2m1_from_float(std::copysign(std::floor(a / step + half) * step, y), policy);
 }
 
-void quantise(const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
-              std::uint8_t* codes, std::uint8_t* scales, float* encode) {
+// A NaN where one is and is not dropped.
+float largest_of(Defect defect, Dtype dtype, const void* x, std::int64_t block) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 16 * block; i < 16 * block + 16; ++i) {
+    const float v = element(dtype, x, i);
+    if (defect != Defect::DropsNan || !std::isnan(v)) largest = std::max(largest, size_bits(v));
+  }
+  return std::bit_cast<float>(largest);
+}
+
+void block_amax(Dtype dtype, const void* x, std::int64_t blocks, float* to) {
+  for (std::int64_t b = 0; b < blocks; ++b) to[b] = largest_of(Defect::None, dtype, x, b);
+}
+
+void scales(const Plan& plan, const float* amaxes, std::int64_t blocks, std::uint8_t* to,
+            float* encode) {
   for (std::int64_t b = 0; b < blocks; ++b) {
-    std::uint32_t largest = 0;
-    for (std::int64_t i = 16 * b; i < 16 * b + 16; ++i) {
-      const float v = element(dtype, x, i);
-      if (plan.defect != Defect::DropsNan || !std::isnan(v))
-        largest = std::max(largest, size_bits(v));
-    }
-    const Scale scale = scale_of(plan, std::bit_cast<float>(largest));
-    scales[b] = scale.code;
-    if (encode != nullptr) encode[b] = scale.encode;
+    const Scale scale = scale_of(plan, amaxes[b]);
+    to[b] = scale.code;
+    encode[b] = scale.encode;
+  }
+}
+
+void codes_under(const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
+                 const float* encode, std::uint8_t* codes) {
+  for (std::int64_t b = 0; b < blocks; ++b)
     for (std::int64_t i = 0; i < 8; ++i)
       codes[8 * b + i] =
-          pack_e2m1(code_of(plan, element(dtype, x, 16 * b + 2 * i) * scale.encode),
-                    code_of(plan, element(dtype, x, 16 * b + 2 * i + 1) * scale.encode));
+          pack_e2m1(code_of(plan, element(dtype, x, 16 * b + 2 * i) * encode[b]),
+                    code_of(plan, element(dtype, x, 16 * b + 2 * i + 1) * encode[b]));
+}
+
+void quantise(const Plan& plan, Dtype dtype, const void* x, std::int64_t blocks,
+              std::uint8_t* codes, std::uint8_t* to, float* encode) {
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const Scale scale = scale_of(plan, largest_of(plan.defect, dtype, x, b));
+    to[b] = scale.code;
+    if (encode != nullptr) encode[b] = scale.encode;
+    const std::int64_t size = dtype == Dtype::BF16 ? 2 : 4;
+    codes_under(plan, dtype, static_cast<const std::byte*>(x) + 16 * b * size, 1, &scale.encode,
+                codes + 8 * b);
+  }
+}
+
+void errors(const Plan& plan, Dtype dtype, const void* x, const std::uint8_t* codes,
+            const std::uint8_t* scales_of_x, std::int64_t blocks, float* to) {
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const float scale = float_from_e4m3(scales_of_x[b]);
+    float sum = 0;
+    for (std::int64_t i = 0; i < 16; ++i) {
+      const auto code = static_cast<std::uint8_t>(codes[8 * b + i / 2] >> (4 * (i % 2)) & 15);
+      const float q = float_from_e2m1(code) * scale;
+      const float v = element(dtype, x, 16 * b + i);
+      const float d = plan.fast_error ? q - v * plan.mult : q * plan.amax / plan.bound - v;
+      sum += plan.square ? d * d : std::fabs(d);
+    }
+    to[b] = sum;
+  }
+}
+
+void transform(const std::uint16_t* x, std::int64_t columns, const float* signs, std::uint16_t* to,
+               std::int64_t pitch) {
+  for (std::int64_t k = 0; k < columns; ++k) {
+    for (unsigned j = 0; j < 16; ++j) {
+      ExactSum sum;
+      for (unsigned i = 0; i < 16; ++i) {
+        const float term = float_from_bf16(x[i * columns + k]) * signs[i];
+        sum.add(static_cast<double>(std::popcount(i & j) % 2 == 0 ? term : -term));
+      }
+      to[k * pitch + j] = static_cast<std::uint16_t>(encode(Dtype::BF16, sum.value() * 0.25));
+    }
   }
 }
 
@@ -95,11 +152,13 @@ void dequantise(const Plan& plan, Dtype dtype, const std::uint8_t* codes,
                 const std::uint8_t* scales, std::int64_t blocks, void* values) {
   for (std::int64_t b = 0; b < blocks; ++b) {
     const float scale = float_from_e4m3(scales[b]);
-    const float factor =
-        plan.order == Order::Encode ? scale * plan.amax * (1.0F / 2688.0F) : plan.decode * scale;
+    const float factor = plan.order == Order::Encode   ? scale * plan.amax * (1.0F / 2688.0F)
+                         : plan.order == Order::Choice ? scale
+                                                       : plan.decode * scale;
     for (std::int64_t i = 0; i < 16; ++i) {
       const auto code = static_cast<std::uint8_t>(codes[8 * b + i / 2] >> (4 * (i % 2)) & 15);
-      const float v = float_from_e2m1(code) * factor;
+      float v = float_from_e2m1(code) * factor;
+      if (plan.order == Order::Choice) v = v * plan.amax / plan.bound;
       if (dtype == Dtype::BF16)
         static_cast<std::uint16_t*>(values)[16 * b + i] = bf16_from_float(v);
       else
@@ -110,6 +169,7 @@ void dequantise(const Plan& plan, Dtype dtype, const std::uint8_t* codes,
 
 }  // namespace
 
-const Steps kScalarSteps = {amax, quantise, dequantise};
+const Steps kScalarSteps = {amax,   quantise,    dequantise, block_amax,
+                            scales, codes_under, errors,     transform};
 
 }  // namespace parity::nvfp4

@@ -7,7 +7,8 @@ namespace {
 Expected quantize(const Case& c, const Tensors& inputs, std::string_view fault) {
   if (const std::string why = chain_b_refuses(c, inputs); !why.empty()) return {.refused = why};
   const Defect defect = defect_of(fault);
-  return expected_of(chain_b_outputs(c), inputs, run_chain_b(c, inputs, false, defect), defect);
+  return expected_of(chain_b_outputs(c), inputs, run_chain_b(c, inputs, FormB::OneLevel, defect),
+                     defect);
 }
 
 const Register chain{ChainDef{
@@ -16,7 +17,7 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = chain_b_outputs,
     .groups = {"nvfp4_torchao_B1"},
-    .faults = chain_b_faults(false),
+    .faults = chain_b_faults(FormB::OneLevel),
 }};
 
 }  // namespace

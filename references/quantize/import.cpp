@@ -8,7 +8,6 @@
 #include "harness/text.hpp"
 
 namespace parity::quantize {
-namespace {
 
 bool has(const StoredCase& stored, std::string_view path) {
   return std::ranges::find(stored.paths, path) != stored.paths.end();
@@ -18,6 +17,8 @@ std::string attribute(const StoredCase& stored, const std::string& name) {
   const auto it = stored.attributes.find(name);
   return it == stored.attributes.end() ? "" : it->second;
 }
+
+namespace {
 
 // "per_tensor_amax_to_scale(0.5 * max|x|)" -> "0.5"; "" where the amax is that of the data.
 std::string amax_factor(const std::string& rule) {

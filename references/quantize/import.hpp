@@ -7,4 +7,8 @@ namespace parity::quantize {
 
 ImportedCase import_case(const StoredCase&);
 
+// For ChainDef::import.
+bool has(const StoredCase&, std::string_view path);
+std::string attribute(const StoredCase&, const std::string& name);  // "" where there is none
+
 }  // namespace parity::quantize

@@ -63,56 +63,67 @@ float scale_value(std::uint8_t code, Defect defect) {
 
 namespace {
 
-// Codes by other roundings of a finite |y| <= 6 or beyond.
-std::uint8_t faulty_code(float y, Defect defect, const E2m1Policy& policy) {
-  const auto sign = static_cast<std::uint8_t>(std::signbit(y) ? 8 : 0);
+// What the defects of a rounding leave of y before a chain's own rounding.
+float rounded_badly(float y, Defect defect) {
   const float a = std::fabs(y);
   const float step = a < 2 ? 0.5F : a < 4 ? 1.0F : 2.0F;
   switch (defect) {
-    case Defect::HalfAway: {
-      const float rounded = std::min(std::floor(a / step + 0.5F) * step, kMaxE2m1);
-      return static_cast<std::uint8_t>(e2m1_from_float(rounded) | sign);
-    }
+    case Defect::HalfAway:
+      return std::copysign(std::floor(a / step + 0.5F) * step, y);
     case Defect::Truncated:
-      return static_cast<std::uint8_t>(
-          e2m1_from_float(std::min(std::floor(a / step) * step, kMaxE2m1)) | sign);
+      return std::copysign(std::floor(a / step) * step, y);
     case Defect::DoubleRounding:
-      return e2m1_from_float(float_from_bf16(bf16_from_float(y)), policy);
+      return float_from_bf16(bf16_from_float(y));
     case Defect::ClampToFour:
-      return e2m1_from_float(std::copysign(std::min(a, 4.0F), y), policy);
-    case Defect::CodeOverflow:  // 7 <= |y|: the next code after 6 is 8
-      return a >= 7 ? std::uint8_t{8} : e2m1_from_float(y, policy);
-    default: {
-      E2m1Policy other = policy;
-      if (defect == Defect::NegativeZeroLost)
-        other.negative_zero = policy.negative_zero == E2m1NegativeZero::Keep
-                                  ? E2m1NegativeZero::Positive
-                                  : E2m1NegativeZero::Keep;
-      return e2m1_from_float(y, other);
-    }
+      return std::copysign(std::min(a, 4.0F), y);
+    default:
+      return y;
   }
 }
 
-std::uint8_t code_of(float y, const Chain& chain) {
+// Codes by other roundings of a finite |y| <= 6 or beyond.
+std::uint8_t faulty_code(float y, Defect defect, const E2m1Policy& policy) {
+  if (defect == Defect::CodeOverflow && std::fabs(y) >= 7) return 8;  // the next code after 6
+  E2m1Policy other = policy;
+  if (defect == Defect::NegativeZeroLost)
+    other.negative_zero = policy.negative_zero == E2m1NegativeZero::Keep
+                              ? E2m1NegativeZero::Positive
+                              : E2m1NegativeZero::Keep;
+  const float wrong = rounded_badly(y, defect);
+  const bool vanished = wrong == 0 && y != 0;  // it rounds to zero: the sign stays
+  return static_cast<std::uint8_t>(e2m1_from_float(wrong, other) |
+                                   (vanished && std::signbit(y) ? 8 : 0));
+}
+
+std::uint8_t code_of(float y, std::int64_t index, const Chain& chain) {
+  if (chain.code && chain.defect == Defect::None) return chain.code(y, index);
+  if (chain.code) return chain.code(rounded_badly(y, chain.defect), index);
   if (chain.defect != Defect::None && !std::isnan(y))
     return faulty_code(y, chain.defect, chain.policy);
   // The clamp to +-6 changes no code: e2m1 saturates.
   return e2m1_from_float(y, chain.policy);
 }
 
-// amax of block b of row m, as the defects see it.
-float block_amax(const Matrix& x, std::int64_t m, std::int64_t b, Defect defect) {
-  const std::int64_t row = defect == Defect::AmaxOfNeighbour && m > 0 ? m - 1 : m;
-  const std::int64_t first = row * x.columns + b * kBlock;
-  const std::int64_t size = std::min(kBlock, x.columns - b * kBlock);
-  float max = amax(
-      std::span(x.values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size)),
-      defect);
-  if (defect == Defect::StaleTail && size < kBlock && b > 0) {  // lanes of the block before
-    const std::int64_t stale = first - kBlock + size;
-    max = max_nan(max, amax(std::span(x.values).subspan(static_cast<std::size_t>(stale),
-                                                        static_cast<std::size_t>(kBlock - size)),
-                            defect));
+// amax of the tile of rows [m, m + tile) and of block b, as the defects see it.
+float tile_amax(const Matrix& x, const Chain& chain, std::int64_t m, std::int64_t b) {
+  const Defect defect = chain.defect;
+  const std::int64_t above =
+      defect == Defect::AmaxOfNeighbour && m >= chain.tile ? m - chain.tile : m;
+  const std::int64_t size = std::min(chain.block, x.columns - b * chain.block);
+  const std::int64_t rows =
+      defect == Defect::TileFirstRow ? 1 : std::min(chain.tile, x.rows - above);
+  float max = 0;
+  for (std::int64_t row = above; row < above + rows; ++row) {
+    const std::int64_t first = row * x.columns + b * chain.block;
+    const auto part = [&](std::int64_t from, std::int64_t count) {
+      return amax(std::span(x.values).subspan(static_cast<std::size_t>(from),
+                                              static_cast<std::size_t>(count)),
+                  defect);
+    };
+    const float own = part(first, size);
+    max = defect == Defect::AmaxDropsNan ? std::fmax(max, own) : max_nan(max, own);
+    if (defect == Defect::StaleTail && size < chain.block && b > 0)  // lanes of the block before
+      max = max_nan(max, part(first - chain.block + size, chain.block - size));
   }
   return defect == Defect::AmaxInBf16 ? float_from_bf16(bf16_from_float(max)) : max;
 }
@@ -120,34 +131,47 @@ float block_amax(const Matrix& x, std::int64_t m, std::int64_t b, Defect defect)
 }  // namespace
 
 Quantised quantise(const Matrix& x, const Chain& chain) {
-  Quantised q{.rows = x.rows, .columns = x.columns, .blocks = blocks_of(x.columns)};
-  for (std::int64_t m = 0; m < x.rows; ++m) {
+  Quantised q{.rows = x.rows, .columns = x.columns, .tile = chain.tile, .block = chain.block};
+  q.blocks = (x.columns + chain.block - 1) / chain.block;
+  q.codes.resize(x.values.size());
+  q.open.resize(x.values.size());
+  q.scaled.resize(x.values.size());
+  q.scales.resize(static_cast<std::size_t>(q.scale_rows() * q.blocks));
+  for (std::int64_t m = 0; m < x.rows; m += chain.tile) {
     for (std::int64_t b = 0; b < q.blocks; ++b) {
-      BlockScale scale = chain.scale(block_amax(x, m, b, chain.defect));
+      BlockScale scale =
+          chain.scale(tile_amax(x, chain, m, b), {.row = m, .column = b * chain.block});
       if (chain.defect == Defect::DivisionOff)
         scale.encode = std::nextafter(scale.encode, std::numeric_limits<float>::infinity());
-      q.scales.push_back(scale.code);
       q.encode.push_back(scale.encode);
-      for (std::int64_t k = b * kBlock; k < std::min((b + 1) * kBlock, x.columns); ++k) {
-        const float y = x.values[static_cast<std::size_t>(m * x.columns + k)] * scale.encode;
-        q.codes.push_back(code_of(y, chain));
-        q.open.push_back(std::isnan(y) || std::isnan(float_from_e4m3(scale.code)) ? 1 : 0);
-        q.clamped.push_back(std::fabs(y) > kMaxE2m1 ? 1 : 0);
+      for (std::int64_t row = m; row < m + chain.tile; ++row)
+        q.scales[static_cast<std::size_t>(row * q.blocks + b)] = scale.code;
+      const bool nan = std::isnan(decode(chain.scales, scale.code));
+      for (std::int64_t row = m; row < std::min(m + chain.tile, x.rows); ++row) {
+        for (std::int64_t k = b * chain.block; k < std::min((b + 1) * chain.block, x.columns);
+             ++k) {
+          const std::int64_t index = row * x.columns + k;
+          const auto i = static_cast<std::size_t>(index);
+          const float y = chain.divides ? x.values[i] / scale.encode : x.values[i] * scale.encode;
+          q.scaled[i] = y;
+          q.codes[i] = code_of(y, index, chain);
+          q.open[i] = nan || std::isnan(y) ? 1 : 0;
+        }
       }
     }
   }
   return q;
 }
 
-std::vector<float> dequantised(const Quantised& q,
-                               const std::function<float(float code, float scale)>& product) {
+std::vector<float> dequantised(const Quantised& q, const Product& product, Dtype scales) {
   std::vector<float> values;
   values.reserve(q.codes.size());
   for (std::int64_t m = 0; m < q.rows; ++m)
     for (std::int64_t k = 0; k < q.columns; ++k)
       values.push_back(
           product(float_from_e2m1(q.codes[static_cast<std::size_t>(m * q.columns + k)]),
-                  float_from_e4m3(q.scales[static_cast<std::size_t>(m * q.blocks + k / kBlock)])));
+                  static_cast<float>(decode(scales, q.scales[q.scale_at(m, k)])),
+                  {.row = m, .column = k / q.block * q.block}));
   return values;
 }
 
