@@ -126,7 +126,9 @@ std::vector<PairCount> pairs_of(const std::vector<ChainName>& chains) {
     for (std::size_t i = 0; i < chains.size(); ++i) {
       const ChainTrace own = i == 0 ? first : trace_of(chains[i], x);
       if (!own.refused.empty() || !first.refused.empty()) continue;
-      const std::int64_t differing = step(difference(first, own), "scales").differing;
+      const StepDifference scales = step(difference(first, own), "scales");
+      // The first block holds the tensor's amax: no pair.
+      const std::int64_t differing = scales.differing - (scales.first == 0 ? 1 : 0);
       counts[i].of += columns / 16 - 1;
       counts[i].pairs += differing;
       counts[i].mantissas += differing > 0 ? 1 : 0;

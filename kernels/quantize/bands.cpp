@@ -9,7 +9,7 @@
 namespace parity::nvfp4 {
 namespace {
 
-constexpr std::int64_t kChunk = 64;  // blocks: 32 KiB of bf16 in 16 rows
+constexpr std::int64_t kChunk = 16;  // blocks: 16 KiB of f32 in 16 rows
 constexpr std::int64_t kMostRows = 16;
 
 std::int64_t size_of(Dtype dtype) { return dtype == Dtype::BF16 ? 2 : 4; }
@@ -20,7 +20,7 @@ struct Chunk {
   std::int64_t blocks = 0;
   std::int64_t rows = 0;
   const std::byte* x[kMostRows] = {};
-  std::vector<std::byte> padded = std::vector<std::byte>(kMostRows * kChunk * kBlock * 4);
+  std::vector<std::byte> copy = std::vector<std::byte>(kMostRows * kChunk * kBlock * 4);
   float amax[kChunk] = {};
   struct Candidate {
     std::uint8_t scales[kChunk] = {};
@@ -36,11 +36,10 @@ struct Chunk {
     rows = std::min(tile, job.rows - row);
     const std::int64_t own = std::min(blocks * kBlock, job.columns - first);
     for (std::int64_t r = 0; r < rows; ++r) {
-      x[r] = job.x + ((row + r) * job.columns + first) * size;
-      if (own == blocks * kBlock) continue;
-      std::byte* to = padded.data() + r * kChunk * kBlock * size;
-      std::memset(to, 0, static_cast<std::size_t>(blocks * kBlock * size));
-      std::memcpy(to, x[r], static_cast<std::size_t>(own * size));
+      const std::byte* from = job.x + ((row + r) * job.columns + first) * size;
+      std::byte* to = copy.data() + r * kChunk * kBlock * size;
+      std::memcpy(to, from, static_cast<std::size_t>(own * size));
+      std::memset(to + own * size, 0, static_cast<std::size_t>((blocks * kBlock - own) * size));
       x[r] = to;
     }
   }
@@ -136,30 +135,56 @@ void quantise_bands(const MatrixJob& job, const Steps& steps, const Plan& plan, 
   });
 }
 
-void transpose(const MatrixJob& job, const Steps& steps, const float* signs, std::byte* to) {
-  if (signs != nullptr) {
-    const auto* x = reinterpret_cast<const std::uint16_t*>(job.x);
-    auto* t = reinterpret_cast<std::uint16_t*>(to);
-    in_ranges(useful_threads(job), job.rows, kBlock, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t m = begin; m < end; m += kBlock)
-        steps.transform(x + m * job.columns, job.columns, signs, t + m, job.rows);
-    });
-    return;
+namespace {
+
+// Squares of 64 rows and columns: both sides in whole cache lines.
+constexpr std::int64_t kSide = 64;
+
+template <class T>
+void transpose_square(const MatrixJob& job, std::int64_t m0, std::int64_t k0, T* to) {
+  const T* x = reinterpret_cast<const T*>(job.x);
+  const std::int64_t rows = std::min(kSide, job.rows - m0);
+  const std::int64_t columns = std::min(kSide, job.columns - k0);
+  T square[kSide][kSide];  // a copy, as rows of a power of two drive each other out of the cache
+  for (std::int64_t m = 0; m < rows; ++m)
+    std::memcpy(square[m], x + (m0 + m) * job.columns + k0,
+                static_cast<std::size_t>(columns) * sizeof(T));
+  for (std::int64_t k = 0; k < columns; ++k) {
+    T line[kSide];
+    for (std::int64_t m = 0; m < rows; ++m) line[m] = square[m][k];
+    std::memcpy(to + (k0 + k) * job.rows + m0, line, static_cast<std::size_t>(rows) * sizeof(T));
   }
-  const auto copy = [&]<class T>(T) {
-    const T* x = reinterpret_cast<const T*>(job.x);
-    T* t = reinterpret_cast<T*>(to);
-    // Squares of 32: both sides stay in the cache.
-    constexpr std::int64_t kSide = 32;
-    in_ranges(useful_threads(job), job.columns, kSide, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t k0 = begin; k0 < end; k0 += kSide)
-        for (std::int64_t m0 = 0; m0 < job.rows; m0 += kSide)
-          for (std::int64_t k = k0; k < std::min(k0 + kSide, end); ++k)
-            for (std::int64_t m = m0; m < std::min(m0 + kSide, job.rows); ++m)
-              t[k * job.rows + m] = x[m * job.columns + k];
-    });
-  };
-  job.dtype == Dtype::BF16 ? copy(std::uint16_t{}) : copy(float{});
+}
+
+void transform_square(const MatrixJob& job, const Steps& steps, const float* signs, std::int64_t m0,
+                      std::int64_t k0, std::uint16_t* to) {
+  const auto* x = reinterpret_cast<const std::uint16_t*>(job.x);
+  const std::int64_t rows = std::min(kSide, job.rows - m0);
+  const std::int64_t columns = std::min(kSide, job.columns - k0);
+  std::uint16_t square[kSide][kSide];
+  std::uint16_t turned[kSide][kSide];
+  for (std::int64_t m = 0; m < rows; ++m)
+    std::memcpy(square[m], x + (m0 + m) * job.columns + k0, static_cast<std::size_t>(columns) * 2);
+  for (std::int64_t m = 0; m < rows; m += kBlock)
+    steps.transform(square[m], kSide, columns, signs, turned[0] + m, kSide);
+  for (std::int64_t k = 0; k < columns; ++k)
+    std::memcpy(to + (k0 + k) * job.rows + m0, turned[k], static_cast<std::size_t>(rows) * 2);
+}
+
+}  // namespace
+
+void transpose(const MatrixJob& job, const Steps& steps, const float* signs, std::byte* to) {
+  in_ranges(useful_threads(job), job.rows, kSide, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t m = begin; m < end; m += kSide)
+      for (std::int64_t k = 0; k < job.columns; k += kSide) {
+        if (signs != nullptr)
+          transform_square(job, steps, signs, m, k, reinterpret_cast<std::uint16_t*>(to));
+        else if (job.dtype == Dtype::BF16)
+          transpose_square(job, m, k, reinterpret_cast<std::uint16_t*>(to));
+        else
+          transpose_square(job, m, k, reinterpret_cast<float*>(to));
+      }
+  });
 }
 
 }  // namespace parity::nvfp4

@@ -189,10 +189,10 @@ TEST(QuantizeSteps, TransformIsExact) {
   for (int i = 0; i < 16; ++i) signs.push_back(i % 3 == 1 ? -1.0F : 1.0F);
   constexpr std::int64_t kPitch = 40;
   std::vector<std::uint16_t> want(kColumns * kPitch, 1), got(kColumns * kPitch, 1);
-  kScalarSteps.transform(h.data(), kColumns, signs.data(), want.data(), kPitch);
+  kScalarSteps.transform(h.data(), kColumns, kColumns, signs.data(), want.data(), kPitch);
   for (const NamedSteps& s : available()) {
     std::fill(got.begin(), got.end(), std::uint16_t{1});
-    s.steps->transform(h.data(), kColumns, signs.data(), got.data(), kPitch);
+    s.steps->transform(h.data(), kColumns, kColumns, signs.data(), got.data(), kPitch);
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_TRUE(got[i] == want[i] ||
                   (std::isnan(float_from_bf16(got[i])) && std::isnan(float_from_bf16(want[i]))))

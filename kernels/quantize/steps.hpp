@@ -66,10 +66,10 @@ struct Steps {
   // Choice: the error of each block, summed in the order of its elements.
   void (*errors)(const Plan&, Dtype, const void* x, const std::uint8_t* codes,
                  const std::uint8_t* scales, std::int64_t blocks, float* errors) = nullptr;
-  // The random Hadamard transform down 16 rows of bf16, `columns` long each; column k comes out as
-  // 16 consecutive values at to + k pitch. Rounded once from the exact sums.
-  void (*transform)(const std::uint16_t* x, std::int64_t columns, const float* signs,
-                    std::uint16_t* to, std::int64_t pitch) = nullptr;
+  // The random Hadamard transform down 16 rows of bf16, `stride` elements apart; column k comes out
+  // as 16 consecutive values at to + k pitch. Rounded once from the exact sums.
+  void (*transform)(const std::uint16_t* x, std::int64_t stride, std::int64_t columns,
+                    const float* signs, std::uint16_t* to, std::int64_t pitch) = nullptr;
 };
 
 extern const Steps

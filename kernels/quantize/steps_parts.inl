@@ -104,8 +104,6 @@ void block_errors(const Plan& plan, const X* x, const std::uint8_t* codes,
 
 // ---- the transform ----
 
-constexpr int kColumns = 8;  // at a time, in double
-
 // The exact sum rounded once, by whole numbers: where exponents lie too far apart for a double.
 std::uint16_t exact_entry(const double (&terms)[16], unsigned j) {
   ExactSum sum;
@@ -125,51 +123,79 @@ std::uint16_t bf16_of(double x) {
   return static_cast<std::uint16_t>(x != x ? 0x7FC0 : rounded);
 }
 
-void transform(const std::uint16_t* x, std::int64_t columns, const float* signs, std::uint16_t* to,
-               std::int64_t pitch) {
-  for (std::int64_t first = 0; first < columns; first += kColumns) {
-    const int count = static_cast<int>(columns - first < kColumns ? columns - first : kColumns);
-    std::uint16_t part[16][kColumns] = {};
-    for (int r = 0; r < 16; ++r)
-      std::memcpy(part[r], x + r * columns + first, static_cast<std::size_t>(count) * 2);
-    double v[16][kColumns];
-    int high[kColumns] = {};
-    int low[kColumns];
-    for (int k = 0; k < kColumns; ++k) low[k] = 255;
-    for (int r = 0; r < 16; ++r) {
-      const auto sign = static_cast<double>(signs[r]);
-      for (int k = 0; k < kColumns; ++k) {
-        v[r][k] = static_cast<double>(as_float(part[r][k])) * sign;
-        const int exponent = part[r][k] >> 7 & 0xFF;
-        const bool zero = (part[r][k] & 0x7FFF) == 0;
-        high[k] = exponent > high[k] ? exponent : high[k];
-        low[k] = !zero && exponent < low[k] ? exponent : low[k];
-      }
-    }
-    double terms[kColumns][16];
-    // Sums of 16 numbers of 8 bits are exact in 53 where exponents lie within 40 of each other.
-    bool far = false;
-    for (int k = 0; k < kColumns; ++k) far = far || (high[k] - low[k] > 40 && high[k] < 255);
-    if (far)
-      for (int k = 0; k < kColumns; ++k)
-        for (int r = 0; r < 16; ++r) terms[k][r] = v[r][k];
-    for (int half = 1; half < 16; half *= 2) {
-      for (int r = 0; r < 16; ++r) {
-        if ((r & half) != 0) continue;
-        for (int k = 0; k < kColumns; ++k) {
-          const double a = v[r][k];
-          const double b = v[r + half][k];
-          v[r][k] = a + b;
-          v[r + half][k] = a - b;
-        }
-      }
-    }
-    std::uint16_t out[kColumns][16];
-    for (int r = 0; r < 16; ++r)  // + 0: a sum of zeros is +0
-      for (int k = 0; k < kColumns; ++k) out[k][r] = bf16_of(v[r][k] * 0.25 + 0.0);
-    if (far)
-      for (int k = 0; k < kColumns; ++k)
-        for (unsigned r = 0; r < 16; ++r) out[k][r] = exact_entry(terms[k], r);
-    for (int k = 0; k < count; ++k) std::memcpy(to + (first + k) * pitch, out[k], sizeof out[k]);
+// One column by itself, in double: exact where exponents lie within 40 of each other.
+void transform_column(const std::uint16_t* x, std::int64_t stride, const float* signs,
+                      std::uint16_t* to) {
+  double terms[16];
+  int high = 0;
+  int low = 255;
+  for (int r = 0; r < 16; ++r) {
+    const std::uint16_t own = x[r * stride];
+    terms[r] = static_cast<double>(as_float(own) * signs[r]);
+    const int exponent = own >> 7 & 0xFF;
+    high = exponent > high ? exponent : high;
+    low = (own & 0x7FFF) != 0 && exponent < low ? exponent : low;
   }
+  if (high - low > 40 && high < 255) {
+    for (unsigned r = 0; r < 16; ++r) to[r] = exact_entry(terms, r);
+    return;
+  }
+  for (int half = 1; half < 16; half *= 2) {
+    for (int r = 0; r < 16; ++r) {
+      if ((r & half) != 0) continue;
+      const double a = terms[r];
+      const double b = terms[r + half];
+      terms[r] = a + b;
+      terms[r + half] = a - b;
+    }
+  }
+  for (int r = 0; r < 16; ++r) to[r] = bf16_of(terms[r] * 0.25 + 0.0);  // zeros sum to +0
+}
+
+U wide_bits(const std::uint16_t* x) { return __builtin_convertvector(load<U16>(x), U) << 16; }
+
+// W columns in f32, which holds the sums of 16 numbers of 8 bits where their exponents lie within 12
+// of each other and none can overflow. Lanes of `far` are left to transform_column.
+Mask transform_lanes(const std::uint16_t* x, std::int64_t stride, const float* signs,
+                     std::uint16_t (&out)[16][W]) {
+  F v[16];
+  U high = {};
+  U low = all(255U);
+  for (int r = 0; r < 16; ++r) {
+    const U own = wide_bits(x + r * stride);
+    const U exponent = own >> 23 & 0xFF;
+    high = max(high, exponent);
+    const U least = (own & 0x7FFFFFFF) != 0 ? exponent : all(255U);
+    low = least < low ? least : low;
+    v[r] = floats(own) * signs[r];
+  }
+  for (int half = 1; half < 16; half *= 2) {
+    for (int r = 0; r < 16; ++r) {
+      if ((r & half) != 0) continue;
+      const F a = v[r];
+      const F b = v[r + half];
+      v[r] = a + b;
+      v[r + half] = a - b;
+    }
+  }
+  for (int r = 0; r < 16; ++r) store_values(out[r], v[r] * 0.25F + 0.0F);
+  // No number but zeros: low is 255, and nothing is far.
+  return ((high > low + 12) | (high > 248)) & (high < 255);
+}
+
+void transform(const std::uint16_t* x, std::int64_t stride, std::int64_t columns,
+               const float* signs, std::uint16_t* to, std::int64_t pitch) {
+  std::int64_t first = 0;
+  for (; first + W <= columns; first += W) {
+    std::uint16_t out[16][W];
+    const Mask far = transform_lanes(x + first, stride, signs, out);
+    for (int k = 0; k < W; ++k) {
+      std::uint16_t* column = to + (first + k) * pitch;
+      if (far[k] != 0)
+        transform_column(x + first + k, stride, signs, column);
+      else
+        for (int r = 0; r < 16; ++r) column[r] = out[r][k];
+    }
+  }
+  for (; first < columns; ++first) transform_column(x + first, stride, signs, to + first * pitch);
 }

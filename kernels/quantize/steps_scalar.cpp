@@ -134,13 +134,13 @@ void errors(const Plan& plan, Dtype dtype, const void* x, const std::uint8_t* co
   }
 }
 
-void transform(const std::uint16_t* x, std::int64_t columns, const float* signs, std::uint16_t* to,
-               std::int64_t pitch) {
+void transform(const std::uint16_t* x, std::int64_t stride, std::int64_t columns,
+               const float* signs, std::uint16_t* to, std::int64_t pitch) {
   for (std::int64_t k = 0; k < columns; ++k) {
     for (unsigned j = 0; j < 16; ++j) {
       ExactSum sum;
       for (unsigned i = 0; i < 16; ++i) {
-        const float term = float_from_bf16(x[i * columns + k]) * signs[i];
+        const float term = float_from_bf16(x[i * stride + k]) * signs[i];
         sum.add(static_cast<double>(std::popcount(i & j) % 2 == 0 ? term : -term));
       }
       to[k * pitch + j] = static_cast<std::uint16_t>(encode(Dtype::BF16, sum.value() * 0.25));
