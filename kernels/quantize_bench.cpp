@@ -1,37 +1,16 @@
 // Speed of NVFP4 quantisation and dequantisation on 2 threads, as bytes read and written, against a
 // copy of the same size in the same run. Quantising reads x twice where the chain has a tensor
 // scale (amax, then blocks), once in the one-level chain.
-#include <benchmark/benchmark.h>
-#include <cstring>
-#include <string>
 #include <thread>
 
-#include "harness/numeric/formats.hpp"
-#include "harness/numeric/philox.hpp"
 #include "harness/registry.hpp"
+#include "kernels/quantize/data_bench.hpp"
 #include "kernels/quantize/frame.hpp"
 
 namespace parity::nvfp4 {
 namespace {
 
-constexpr std::int64_t kRows = 4096;
-constexpr std::int64_t kColumns = 8192;
-constexpr std::int64_t kElements = kRows * kColumns;
-constexpr int kThreads = 2;
-constexpr const char* kCopy = "quantize/copy_bandwidth/128MiB,2 threads";
-
-// 2^16 normal values, repeated.
-std::vector<std::byte> values(Dtype dtype) {
-  constexpr std::size_t kPeriod = 1 << 16;
-  std::vector<double> normal(kPeriod);
-  Rng{1, 0}.fill_normal(0, normal);
-  std::vector<std::byte> bytes(bytes_for(dtype, kElements));
-  narrow(dtype, normal, 0, bytes.data());
-  const std::size_t period = bytes_for(dtype, kPeriod);
-  for (std::size_t at = period; at < bytes.size(); at += period)
-    std::memcpy(bytes.data() + at, bytes.data(), std::min(period, bytes.size() - at));
-  return bytes;
-}
+using namespace quantize_bench;
 
 void copy(benchmark::State& state) {
   const std::vector<std::byte> from = values(Dtype::F32);
@@ -51,10 +30,6 @@ struct Speed {
   const Steps* steps = nullptr;
 };
 
-void label(benchmark::State& state) {
-  state.SetLabel(std::string("limit=") + kCopy + ";what=copy bandwidth;target=0.5");
-}
-
 void quantise(benchmark::State& state, const Speed& s) {
   const std::vector<std::byte> x = values(s.dtype);
   std::vector<std::uint8_t> codes(kElements / 2), scales(kElements / kBlock);
@@ -68,8 +43,7 @@ void quantise(benchmark::State& state, const Speed& s) {
     quantise_matrix(job, *s.steps, plan, {codes.data(), scales.data(), nullptr});
   }
   const std::size_t bytes = (two_passes ? 2 : 1) * x.size() + codes.size() + scales.size();
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
-  label(state);
+  report(state, bytes);
 }
 
 // Tiles (x is read twice, once from memory) and four over six (bound by its arithmetic).
@@ -84,8 +58,7 @@ void quantise_by_bands(benchmark::State& state, const Speed& s, std::int64_t til
     quantise_bands(job, *s.steps, plan_of(c, amax_of(job, *s.steps)), tile,
                    {codes.data(), scales.data(), nullptr});
   const std::size_t bytes = 2 * x.size() + codes.size() + scales.size();
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
-  label(state);
+  report(state, bytes);
 }
 
 // x^T, transformed, as bf16: read once, written once.
@@ -96,8 +69,7 @@ void transposed(benchmark::State& state, const Steps& steps, bool transform) {
   const MatrixJob job{
       .dtype = Dtype::BF16, .x = x.data(), .rows = kRows, .columns = kColumns, .threads = kThreads};
   for (auto _ : state) transpose(job, steps, transform ? signs.data() : nullptr, t.data());
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * x.size()));
-  label(state);
+  report(state, 2 * x.size());
 }
 
 void dequantise(benchmark::State& state, const Speed& s) {
@@ -112,17 +84,10 @@ void dequantise(benchmark::State& state, const Speed& s) {
   quantise_matrix(job, *s.steps, plan, result);
   for (auto _ : state) dequantise_matrix(job, *s.steps, plan, result, x.data());
   const std::size_t bytes = x.size() + codes.size() + scales.size();
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
-  label(state);
+  report(state, bytes);
 }
 
 const bool registered = [] {
-  const auto add = [](const std::string& name, auto run) {
-    benchmark::RegisterBenchmark(name.c_str(), run)
-        ->UseRealTime()
-        ->Unit(benchmark::kMillisecond)
-        ->MinTime(0.3);
-  };
   add(kCopy, copy);
   struct Set {
     const char* name;

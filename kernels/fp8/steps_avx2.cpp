@@ -1,0 +1,20 @@
+// Eight lanes.
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <immintrin.h>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/fp8/steps.hpp"
+
+#define PARITY_LANES 8
+
+namespace parity::fp8_kernel {
+namespace {
+#include "kernels/fp8/steps_lanes.inl"
+}  // namespace
+
+const Steps kAvx2Steps = steps();
+
+}  // namespace parity::fp8_kernel
