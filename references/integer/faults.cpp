@@ -1,0 +1,69 @@
+#include "references/integer/faults.hpp"
+
+#include <algorithm>
+
+namespace parity::integer {
+namespace {
+
+struct Row {
+  Defect defect;
+  FaultDef fault;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      {Defect::Divided,
+       {"P-int-divide", "", "x / s in place of x fl(1/s): a code at a tie (torchao #229)"}},
+      {Defect::HalfAway, {"P-int-half-away", "", "ties of an integer away from zero"}},
+      {Defect::Truncated, {"P-int-truncate", "", "integers truncated"}},
+      {Defect::WideScale,
+       {"P-int-wide-scale", "", "scale formed in f32 where the data's bf16 rounds it"}},
+      {Defect::FullRange,
+       {"P-int-range", "", "range of the integers off by one in the scale's divisor"}},
+      {Defect::ZeroExcluded,
+       {"P-int-zero-range", "", "zero left out of the range, or forced into it"}},
+      {Defect::ZeroWide, {"P-int-zero-wide", "", "zero point not clamped to the integers' range"}},
+      {Defect::ZeroRounded,
+       {"P-int-zero-rounded", "", "float zero point rounded where the source truncates it"}},
+      {Defect::EpsMissing, {"P-int-eps", "", "no lower bound of the scale: 0/0 for a zero group"}},
+      {Defect::DequantExpanded,
+       {"P-int-dequant", "", "q s - zp s in place of (q - zp) s: other roundings"}},
+      {Defect::DequantWide,
+       {"P-int-dequant-wide", "", "dequantised in f32 and rounded once, not at every step"}},
+      {Defect::Wrapped, {"P-int-wrap", "", "no clamp: what leaves the range wraps"}},
+      {Defect::NeighbourGroup, {"P-int-group", "", "scale of the group before"}},
+      {Defect::MaskMissing,
+       {"P-int-mask-missing", "", "gradient of clipped elements not masked (MSLK #348)"}},
+      {Defect::MaskExclusive, {"P-int-mask-open", "", "elements on the range's ends masked too"}},
+      {Defect::MaskAfterClamp,
+       {"P-int-mask-clamped", "", "mask formed after the clamp: all ones, or the reverse"}},
+      {Defect::GradientPlain,
+       {"P-int-gradient-plain", "", "m g in place of m ((g s) fl(1/s)): an ulp"}},
+      {Defect::GradientZero,
+       {"P-int-no-ste", "", "round() differentiated: no gradient at all (MSLK #348)"}},
+      {Defect::GradientOfValue,
+       {"P-int-ste-variable", "", "backward uses the wrong variable (torchao #3478)"}},
+      {Defect::ScaleDetached,
+       {"P-int-scale-detached", "", "no gradient through the scale to the extreme elements"}},
+      {Defect::PathDiffers,
+       {"P-int-paths", "", "converted weights quantised by another formula (torchao #3050)"}},
+  };
+  return table;
+}
+
+}  // namespace
+
+Defect defect_of(std::string_view fault) {
+  if (fault.empty()) return Defect::None;
+  const auto it = std::ranges::find(rows(), fault, [](const Row& r) { return r.fault.id; });
+  return it == rows().end() ? Defect::None : it->defect;
+}
+
+std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
+  std::vector<FaultDef> faults;
+  for (const Row& row : rows())
+    if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
+  return faults;
+}
+
+}  // namespace parity::integer
