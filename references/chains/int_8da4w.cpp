@@ -160,7 +160,7 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"int_torchao_8da4w"},
-    .faults = faults_of({Defect::Divided, Defect::HalfAway, Defect::WideScale, Defect::ZeroWide,
+    .faults = faults_of({Defect::Divided, Defect::HalfAway, Defect::WideScale,
                          Defect::ZeroExcluded, Defect::NeighbourGroup, Defect::PathDiffers}),
     .inputs = inputs,
     .import = import,

@@ -34,8 +34,8 @@ const Register chain{ChainDef{
     .outputs = outputs,
     .groups = {"int_torchao_affine"},
     .faults = faults_of({Defect::Divided, Defect::HalfAway, Defect::Truncated, Defect::WideScale,
-                         Defect::FullRange, Defect::ZeroExcluded, Defect::ZeroWide,
-                         Defect::EpsMissing, Defect::DequantExpanded, Defect::DequantWide,
+                         Defect::FullRange, Defect::ZeroExcluded,
+                         Defect::EpsMissing, Defect::DequantExpanded,
                          Defect::Wrapped, Defect::NeighbourGroup}),
     .import = import_affine,
 }};

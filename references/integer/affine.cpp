@@ -112,7 +112,7 @@ Group choose(const Affine& a, float min, float max) {
     g.zero = R(min + R(scale * a.mid()));
   } else if (a.mapping == Mapping::Asymmetric) {
     g.zero = R(static_cast<float>(a.qmin) - nearest_integer(R(min / scale), a.defect));
-    if (a.defect != Defect::ZeroWide) g.zero = clamped(g.zero, a);
+    g.zero = clamped(g.zero, a);
   } else if (a.qmin == 0) {  // unsigned: the middle of the range stands for 0
     g.zero = std::floor(a.mid());
   }
@@ -189,15 +189,14 @@ std::vector<float> straight_through(const Affine& a, const Matrix& x, const Inte
       const auto i = static_cast<std::size_t>(m * x.columns + k);
       const Group& g = q.groups[static_cast<std::size_t>(group_of(a, x.columns, m, k))];
       const float inverse = rounded(a.scale, 1 / g.scale);
-      const float mask = q.inside[i] != 0 ? 1.0F : 0.0F;
       const float upstream = a.defect == Defect::GradientOfValue ? q.values[i] : cotangent[i];
-      if (a.defect == Defect::GradientPlain) {
-        gradient.push_back(mask * upstream);
-      } else if (a.defect == Defect::GradientZero) {
-        gradient.push_back(0);
+      if (q.inside[i] == 0 || a.defect == Defect::GradientZero) {
+        gradient.push_back(0);  // selected, not multiplied: +0
+      } else if (a.defect == Defect::GradientPlain) {
+        gradient.push_back(upstream);
       } else {
         const float scaled = rounded(a.data, rounded(a.wide(), upstream * g.scale));
-        gradient.push_back(rounded(a.data, rounded(a.wide(), mask * scaled * inverse)));
+        gradient.push_back(rounded(a.data, rounded(a.wide(), scaled * inverse)));
       }
     }
   }

@@ -14,7 +14,7 @@
 //                value R(R_w((q - zp) s))
 //   tinygemm     q = clamp(round(R(R(x - lo) / s))), lo = R(zp - R(s mid))
 //                value R(R(R(q - mid) s) + zp)
-//   gradient     straight through, scales held fixed: R(R_w(m R(R_w(g s)) inv)),
+//   gradient     straight through, scales held fixed: R(R_w(m R(R_w(g s)) inv)), +0 where masked,
 //                m = [qmin <= integer before the clamp <= qmax]
 //   source       torchao 0.18.0, quantization/quant_primitives.py, qat/fake_quantizer.py
 #pragma once

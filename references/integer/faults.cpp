@@ -22,7 +22,6 @@ const std::vector<Row>& rows() {
        {"P-int-range", "", "range of the integers off by one in the scale's divisor"}},
       {Defect::ZeroExcluded,
        {"P-int-zero-range", "", "zero left out of the range, or forced into it"}},
-      {Defect::ZeroWide, {"P-int-zero-wide", "", "zero point not clamped to the integers' range"}},
       {Defect::ZeroRounded,
        {"P-int-zero-rounded", "", "float zero point rounded where the source truncates it"}},
       {Defect::EpsMissing, {"P-int-eps", "", "no lower bound of the scale: 0/0 for a zero group"}},

@@ -16,7 +16,6 @@ enum class Defect : std::uint8_t {
   WideScale,
   FullRange,
   ZeroExcluded,
-  ZeroWide,
   ZeroRounded,
   EpsMissing,
   DequantExpanded,

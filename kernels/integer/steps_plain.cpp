@@ -1,0 +1,25 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "harness/numeric/formats.hpp"
+#include "kernels/integer/steps.hpp"
+
+namespace parity::integer_kernel {
+namespace {
+
+constexpr int kLanes = 4;
+#include "kernels/integer/steps.inl"
+
+}  // namespace
+
+const Steps kPlainSteps{.widen = widen,
+                       .narrow = narrow,
+                       .extremes = extremes,
+                       .codes = codes,
+                       .values = values,
+                       .pack = pack};
+
+}  // namespace parity::integer_kernel
