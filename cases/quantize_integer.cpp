@@ -11,6 +11,11 @@ Options affine(const char* mapping, const char* qmin, const char* qmax, const ch
           {"qmax", qmax},          {"block", block},     {"dequant", "1"}};
 }
 
+Options in_pairs(Options options) {
+  options.set("packed", "1");
+  return options;
+}
+
 Options with_f32_scales(Options options) {
   options.set("scale", "f32");
   return options;
@@ -18,7 +23,7 @@ Options with_f32_scales(Options options) {
 
 const std::vector<Options> kChains = {
     affine("symmetric", "-128", "127", "1x0"),
-    affine("symmetric", "-8", "7", "1x32"),
+    in_pairs(affine("symmetric", "-8", "7", "1x32")),
     with_f32_scales(affine("symmetric", "-8", "7", "1x32")),
     affine("symmetric", "-8", "7", "0x0"),
     affine("no_clipping", "-8", "7", "1x32"),

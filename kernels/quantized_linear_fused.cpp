@@ -62,14 +62,12 @@ void pack_nvfp4(const Launch& launch, const std::byte* x, std::int64_t rows, Pac
   p.bytes.resize(static_cast<std::size_t>(rows * K / kStep));
   const nvfp4::MatrixJob job{
       .dtype = c.dtype, .x = x, .rows = rows, .columns = K, .threads = launch.threads};
-  const nvfp4::Plan plan = nvfp4::plan_of(as_two_level(c.dtype), nvfp4::amax_of(job, nvfp4_steps()));
+  const nvfp4::Plan plan =
+      nvfp4::plan_of(as_two_level(c.dtype), nvfp4::amax_of(job, nvfp4_steps()));
   nvfp4::quantise_matrix(job, nvfp4_steps(), plan, {p.codes.data(), p.bytes.data(), nullptr});
   p.factor = plan.decode;
-  p.view = {.N = rows,
-            .K = K,
-            .codes = p.codes.data(),
-            .bytes = p.bytes.data(),
-            .table = kE2m1Values};
+  p.view = {
+      .N = rows, .K = K, .codes = p.codes.data(), .bytes = p.bytes.data(), .table = kE2m1Values};
 }
 
 void pack_int4(const Launch& launch, Packed& p) {
@@ -78,18 +76,18 @@ void pack_int4(const Launch& launch, Packed& p) {
   p.codes.resize(static_cast<std::size_t>(N * K / 2));
   p.scales.resize(static_cast<std::size_t>(N * K / group));
   std::vector<std::byte> scales(p.scales.size() * 4);
-  integer_kernel::quantise_matrix({.dtype = c.dtype,
-                                   .scale_dtype = c.dtype,
-                                   .qmin = -8,
-                                   .qmax = 7,
-                                   .x = launch.in<std::byte>("params/weight"),
-                                   .rows = N,
-                                   .columns = K,
-                                   .group = group,
-                                   .threads = launch.threads},
-                                  missing("avx2") ? integer_kernel::kPlainSteps
-                                                  : integer_kernel::kAvx2Steps,
-                                  {.packed = p.codes.data(), .scales = scales.data()});
+  integer_kernel::quantise_matrix(
+      {.dtype = c.dtype,
+       .scale_dtype = c.dtype,
+       .qmin = -8,
+       .qmax = 7,
+       .x = launch.in<std::byte>("params/weight"),
+       .rows = N,
+       .columns = K,
+       .group = group,
+       .threads = launch.threads},
+      missing("avx2") ? integer_kernel::kPlainSteps : integer_kernel::kAvx2Steps,
+      {.packed = p.codes.data(), .scales = scales.data()});
   for (std::size_t i = 0; i < p.scales.size(); ++i) {
     if (c.dtype == Dtype::BF16) {
       std::uint16_t half = 0;
@@ -139,8 +137,7 @@ moe_kernel::Matrix dequantised(const Packed& p, Dtype rounded_to, bool rounded) 
         continue;
       }
       const float value = code * (p.factor * scale);  // the order of torchao's dequantisation
-      m.row(n)[k] =
-          rounded_to == Dtype::BF16 ? float_from_bf16(bf16_from_float(value)) : value;
+      m.row(n)[k] = rounded_to == Dtype::BF16 ? float_from_bf16(bf16_from_float(value)) : value;
     }
   return m;
 }
@@ -150,9 +147,8 @@ std::vector<float> rows_of(const Launch& launch, const Packed* quantised) {
   const std::int64_t M = launch.problem.sizes["M"], K = launch.problem.sizes["K"];
   std::vector<float> x(static_cast<std::size_t>(M * K));
   const moe_kernel::Matrix m =
-      quantised == nullptr
-          ? moe_kernel::load(launch.problem.dtype, launch.in<std::byte>("x"), M, K)
-          : dequantised(*quantised, Dtype::F32, false);
+      quantised == nullptr ? moe_kernel::load(launch.problem.dtype, launch.in<std::byte>("x"), M, K)
+                           : dequantised(*quantised, Dtype::F32, false);
   for (std::int64_t r = 0; r < M; ++r)
     std::memcpy(x.data() + r * K, m.row(r), static_cast<std::size_t>(K) * 4);
   return x;
@@ -168,8 +164,7 @@ void forward(const Launch& launch) {
   moe_kernel::Matrix y(M, N);
   Weights view = w.view;
   if (launch.fault == "P-lin-last-columns") view.N -= 1;  // a partial tile is never computed
-  multiply(best_steps(), launch.threads,
-           {.x = x.data(), .M = M, .y = y.row(0), .ldy = y.ld}, view);
+  multiply(best_steps(), launch.threads, {.x = x.data(), .M = M, .y = y.row(0), .ldy = y.ld}, view);
   const auto R = [&](float v) {
     return c.dtype == Dtype::BF16 ? float_from_bf16(bf16_from_float(v)) : v;
   };
@@ -196,17 +191,15 @@ void backward(const Launch& launch) {
   const Packed w = packed_weights(launch);
   const moe_kernel::Matrix dy =
       moe_kernel::load(c.dtype, launch.in<std::byte>("cotangents/y"), M, N);
-  moe_kernel::Matrix dx =
-      moe_kernel::times(launch.threads, dy, dequantised(w, c.dtype, qat));
+  moe_kernel::Matrix dx = moe_kernel::times(launch.threads, dy, dequantised(w, c.dtype, qat));
   if (!qat)
     for (float& v : dx.data) v *= w.factor;
   moe_kernel::store(dx, c.dtype, launch.out<std::byte>("grads/x"));
   Packed qx;
   if (qat) pack_nvfp4(launch, launch.in<std::byte>("x"), M, qx);
   const bool plain = !qat || launch.fault == "P-lin-wgrad-source";
-  const moe_kernel::Matrix x =
-      plain ? moe_kernel::load(c.dtype, launch.in<std::byte>("x"), M, K)
-            : dequantised(qx, c.dtype, true);
+  const moe_kernel::Matrix x = plain ? moe_kernel::load(c.dtype, launch.in<std::byte>("x"), M, K)
+                                     : dequantised(qx, c.dtype, true);
   moe_kernel::transposed_times(launch.threads, dy, x, 0, M, c.dtype,
                                launch.out<std::byte>("grads/params/weight"));
   if (auto* to = launch.out<std::byte>("grads/params/bias")) {
@@ -222,9 +215,7 @@ const Register kernel{KernelDef{
     .op = "quantized_linear",
     .name = "quantized_linear.fused",
     .what = "four-bit weights dequantised in registers; f32 sums over K in lanes, ascending",
-    .contract = {.name = "f32_sum",
-                 .dtypes = {Dtype::F32, Dtype::BF16},
-                 .invariant = {"threads"}},
+    .contract = {.name = "f32_sum", .dtypes = {Dtype::F32, Dtype::BF16}, .invariant = {"threads"}},
     .refuses = refuses,
     .forward = forward,
     .backward = backward,

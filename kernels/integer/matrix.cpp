@@ -120,8 +120,8 @@ class Row {
     for (std::int64_t i = 0; i < job_.group; ++i) {
       float y = x[i] * g.inverse;
       if (plan_.narrow_wide) y = rounded(Dtype::BF16, y);
-      codes[i] = static_cast<std::int8_t>(
-          std::clamp(std::round(y) + g.zero, plan_.qmin, plan_.qmax));
+      codes[i] =
+          static_cast<std::int8_t>(std::clamp(std::round(y) + g.zero, plan_.qmin, plan_.qmax));
     }
   }
 
@@ -138,16 +138,16 @@ class Row {
 }  // namespace
 
 void quantise_matrix(const MatrixJob& job, const Steps& steps, const MatrixResult& to) {
-  constexpr std::int64_t kSmall = 1 << 15;  // elements below which a thread costs more than it gives
-  constexpr std::int64_t kPortion = 8;      // rows handed out at a time
+  constexpr std::int64_t kSmall = 1
+                                  << 15;  // elements below which a thread costs more than it gives
+  constexpr std::int64_t kPortion = 8;    // rows handed out at a time
   const std::int64_t portions = (job.rows + kPortion - 1) / kPortion;
-  kda_kernel::for_each_item(
-      job.rows * job.columns < kSmall ? 1 : job.threads, portions, [&] {
-        return [&, row = Row(job, steps, to)](std::int64_t portion) mutable {
-          const std::int64_t end = std::min(job.rows, (portion + 1) * kPortion);
-          for (std::int64_t r = portion * kPortion; r < end; ++r) row(r);
-        };
-      });
+  kda_kernel::for_each_item(job.rows * job.columns < kSmall ? 1 : job.threads, portions, [&] {
+    return [&, row = Row(job, steps, to)](std::int64_t portion) mutable {
+      const std::int64_t end = std::min(job.rows, (portion + 1) * kPortion);
+      for (std::int64_t r = portion * kPortion; r < end; ++r) row(r);
+    };
+  });
 }
 
 std::vector<FaultDef> matrix_faults() {

@@ -16,10 +16,10 @@ constexpr int kLanes = 16;
 }  // namespace
 
 const Steps kAvx512Steps{.widen = widen,
-                       .narrow = narrow,
-                       .extremes = extremes,
-                       .codes = codes,
-                       .values = values,
-                       .pack = pack};
+                         .narrow = narrow,
+                         .extremes = extremes,
+                         .codes = codes,
+                         .values = values,
+                         .pack = pack};
 
 }  // namespace parity::integer_kernel

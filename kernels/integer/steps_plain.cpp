@@ -16,10 +16,10 @@ constexpr int kLanes = 4;
 }  // namespace
 
 const Steps kPlainSteps{.widen = widen,
-                       .narrow = narrow,
-                       .extremes = extremes,
-                       .codes = codes,
-                       .values = values,
-                       .pack = pack};
+                        .narrow = narrow,
+                        .extremes = extremes,
+                        .codes = codes,
+                        .values = values,
+                        .pack = pack};
 
 }  // namespace parity::integer_kernel

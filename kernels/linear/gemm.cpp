@@ -9,8 +9,7 @@ namespace parity::linear_kernel {
 
 const float kE2m1Values[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
-const float kInt4Values[16] = {0,  1,  2,  3,  4,  5,  6,  7,
-                               -8, -7, -6, -5, -4, -3, -2, -1};
+const float kInt4Values[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
 
 const Steps& best_steps() {
   if (missing_capability("avx512").empty()) return kAvx512Steps;

@@ -13,7 +13,9 @@ struct Table {
   __m256 low, high;
 };
 
-Table load_table(const float* table) { return {_mm256_loadu_ps(table), _mm256_loadu_ps(table + 8)}; }
+Table load_table(const float* table) {
+  return {_mm256_loadu_ps(table), _mm256_loadu_ps(table + 8)};
+}
 Lanes zero() { return _mm256_setzero_ps(); }
 Lanes load(const float* x) { return _mm256_loadu_ps(x); }
 Lanes times(Lanes a, float s) { return _mm256_mul_ps(a, _mm256_set1_ps(s)); }
@@ -27,8 +29,8 @@ float sum(Lanes a) {
 Lanes decode(const std::uint8_t* codes, std::int64_t part, Table table) {
   int four = 0;
   __builtin_memcpy(&four, codes + 4 * part, 4);
-  const __m256i index = _mm256_srlv_epi32(_mm256_set1_epi32(four),
-                                          _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+  const __m256i index =
+      _mm256_srlv_epi32(_mm256_set1_epi32(four), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
   const __m256 a = _mm256_permutevar8x32_ps(table.low, index);
   const __m256 b = _mm256_permutevar8x32_ps(table.high, index);
   return _mm256_blendv_ps(a, b, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));

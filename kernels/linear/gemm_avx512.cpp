@@ -22,8 +22,7 @@ Lanes decode(const std::uint8_t* codes, std::int64_t, Table table) {
   long long eight = 0;
   __builtin_memcpy(&eight, codes, 8);
   const __m512i halves = _mm512_permutexvar_epi32(
-      _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
-      _mm512_set1_epi64(eight));
+      _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), _mm512_set1_epi64(eight));
   const __m512i index = _mm512_srlv_epi32(
       halves, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
   return _mm512_permutexvar_ps(index, table);

@@ -1,12 +1,11 @@
 // torchao's fake quantiser of int4 weights (references/integer/int4_weight.hpp): acts=bf16|fp8,
 // group=32. Sums over a group or a row ascend in fp64; open_sums=1 (stored cases): their order is
 // the source's own, and the gradient has a bound.
-#include "references/integer/int4_weight.hpp"
-
 #include <cmath>
 
 #include "harness/failure.hpp"
 #include "references/fake_quantize/bounds.hpp"
+#include "references/integer/int4_weight.hpp"
 #include "references/integer/tensors.hpp"
 
 namespace parity::integer {
@@ -15,9 +14,9 @@ namespace {
 std::int64_t group_size(const Case& c) { return c.options.integer("group", 32); }
 
 std::vector<TensorSpec> inputs(const Case& c) {
-  return {matrix_spec("x", Role::Input, c.dtype, rows_of(c), columns_of(c)),
-          matrix_spec("cotangents/fake_quant", Role::Cotangent, c.dtype, rows_of(c),
-                      columns_of(c))};
+  return {
+      matrix_spec("x", Role::Input, c.dtype, rows_of(c), columns_of(c)),
+      matrix_spec("cotangents/fake_quant", Role::Cotangent, c.dtype, rows_of(c), columns_of(c))};
 }
 
 std::vector<TensorSpec> outputs(const Case& c) {
@@ -30,13 +29,13 @@ Expected quantize(const Case& c, const Tensors& tensors, std::string_view fault)
   if (group <= 0 || columns_of(c) % group != 0)
     return {.refused = "rows are no multiple of the group"};
   const Tensor* cotangent = tensors.find("cotangents/fake_quant");
-  const WeightFakeQuant q = fake_quantise_weight(
-      {.data = c.dtype,
-       .group = group,
-       .activations_fp8 = c.options.get("acts", "bf16") == "fp8",
-       .defect = defect_of(fault)},
-      quantize::matrix_of(tensors.at("x")),
-      cotangent == nullptr ? std::vector<float>{} : floats_of(*cotangent));
+  const WeightFakeQuant q =
+      fake_quantise_weight({.data = c.dtype,
+                            .group = group,
+                            .activations_fp8 = c.options.get("acts", "bf16") == "fp8",
+                            .defect = defect_of(fault)},
+                           quantize::matrix_of(tensors.at("x")),
+                           cotangent == nullptr ? std::vector<float>{} : floats_of(*cotangent));
   const std::vector<TensorSpec> specs = outputs(c);
   Expected expected;
   expected.tensors.push_back(chains::exact(specs[0], q.values));

@@ -11,8 +11,7 @@ std::vector<TensorSpec> outputs(const Case& c) {
 }
 
 Expected quantize(const Case& c, const Tensors& inputs, std::string_view fault) {
-  const Rowwise q =
-      quantise_rows(c.dtype, quantize::matrix_of(inputs.at("x")), defect_of(fault));
+  const Rowwise q = quantise_rows(c.dtype, quantize::matrix_of(inputs.at("x")), defect_of(fault));
   const std::vector<TensorSpec> specs = outputs(c);
   Expected expected;
   expected.tensors.push_back(chains::exact(specs[0], q.codes, q.open));

@@ -34,7 +34,8 @@ Affine of_weight(const Case& c, Defect defect) {
 
 TensorSpec named(std::string_view name, Role role, Dtype dtype, const char* rows, std::int64_t R,
                  const char* columns, std::int64_t C) {
-  return {.name = std::string(name), .role = role, .dtype = dtype, .dims = {{rows, R}, {columns, C}}};
+  return {
+      .name = std::string(name), .role = role, .dtype = dtype, .dims = {{rows, R}, {columns, C}}};
 }
 
 std::vector<TensorSpec> inputs(const Case& c) {
@@ -111,9 +112,8 @@ Expected quantize(const Case& c, const Tensors& tensors, std::string_view fault)
   linear::Product y, dx, dw;
   if (c.options.flag("linear")) {
     const linear::Dense a = dense(x, qx.values), b = dense(w, qw.values);
-    const linear::Dense dy{.rows = M,
-                           .columns = N,
-                           .values = tensors.at("cotangents/prepare_y").widened()};
+    const linear::Dense dy{
+        .rows = M, .columns = N, .values = tensors.at("cotangents/prepare_y").widened()};
     y = linear::times_transposed(a, b);
     dx = linear::times_transposed(dy, linear::transposed(b));
     dw = linear::times_transposed(linear::transposed(dy), linear::transposed(a));
@@ -130,8 +130,8 @@ Expected quantize(const Case& c, const Tensors& tensors, std::string_view fault)
     } else if (spec.name.starts_with("x_")) {
       add(affine_tensor(spec, qx));
     } else {
-      add(affine_tensor(spec, spec.name == "w_codes" || spec.name.starts_with("w_convert") ? stored
-                                                                                           : qw));
+      add(affine_tensor(
+          spec, spec.name == "w_codes" || spec.name.starts_with("w_convert") ? stored : qw));
     }
   }
   return expected;
@@ -160,8 +160,8 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"int_torchao_8da4w"},
-    .faults = faults_of({Defect::Divided, Defect::HalfAway, Defect::WideScale,
-                         Defect::ZeroExcluded, Defect::NeighbourGroup, Defect::PathDiffers}),
+    .faults = faults_of({Defect::Divided, Defect::HalfAway, Defect::WideScale, Defect::ZeroExcluded,
+                         Defect::NeighbourGroup, Defect::PathDiffers}),
     .inputs = inputs,
     .import = import,
 }};

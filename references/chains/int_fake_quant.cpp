@@ -5,12 +5,11 @@
 //                            mask after the clamp, so that all of it is one
 // An asymmetric group takes scale and zero point of tinygemm for [0, 2^bits - 1] and truncates the
 // float zero point to an integer; everything else follows the table of affine.hpp.
-#include "references/integer/tensors.hpp"
-
 #include <cmath>
 
 #include "harness/failure.hpp"
 #include "harness/text.hpp"
+#include "references/integer/tensors.hpp"
 
 namespace parity::integer {
 namespace {
@@ -99,17 +98,16 @@ std::vector<TensorSpec> inputs(const Case& c) {
   std::vector<TensorSpec> specs = {
       matrix_spec("x", Role::Input, c.dtype, rows_of(c), columns_of(c))};
   if (!config_of(c).cachemask)
-    specs.push_back(matrix_spec("cotangents/fake_quant", Role::Cotangent, c.dtype, rows_of(c),
-                                columns_of(c)));
+    specs.push_back(
+        matrix_spec("cotangents/fake_quant", Role::Cotangent, c.dtype, rows_of(c), columns_of(c)));
   return specs;
 }
 
 std::vector<TensorSpec> outputs(const Case& c) {
   const Affine a = parameters(c, "");
   const std::int64_t rows = rows_of(c), columns = columns_of(c), groups = groups_of(c, a);
-  std::vector<TensorSpec> specs = {
-      matrix_spec("fake_quant", Role::Output, c.dtype, rows, columns),
-      group_spec("scale", Role::Scales, a.scale, groups)};
+  std::vector<TensorSpec> specs = {matrix_spec("fake_quant", Role::Output, c.dtype, rows, columns),
+                                   group_spec("scale", Role::Scales, a.scale, groups)};
   if (config_of(c).cachemask) {
     specs.push_back(matrix_spec("mask", Role::Ids, Dtype::Bool, rows, columns));
     return specs;
@@ -158,12 +156,12 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"int_torchao_fake_quant"},
-    .faults = faults_of({Defect::Divided, Defect::HalfAway, Defect::Truncated, Defect::WideScale,
-                         Defect::FullRange, Defect::ZeroExcluded, Defect::ZeroRounded,
-                         Defect::EpsMissing, Defect::DequantExpanded, Defect::Wrapped,
-                         Defect::NeighbourGroup, Defect::MaskMissing, Defect::MaskExclusive,
-                         Defect::MaskAfterClamp, Defect::GradientPlain, Defect::GradientZero,
-                         Defect::GradientOfValue}),
+    .faults =
+        faults_of({Defect::Divided, Defect::HalfAway, Defect::Truncated, Defect::WideScale,
+                   Defect::FullRange, Defect::ZeroExcluded, Defect::ZeroRounded, Defect::EpsMissing,
+                   Defect::DequantExpanded, Defect::Wrapped, Defect::NeighbourGroup,
+                   Defect::MaskMissing, Defect::MaskExclusive, Defect::MaskAfterClamp,
+                   Defect::GradientPlain, Defect::GradientZero, Defect::GradientOfValue}),
     .inputs = inputs,
     .import = import,
 }};

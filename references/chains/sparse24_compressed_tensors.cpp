@@ -11,10 +11,9 @@ std::vector<TensorSpec> inputs(const Case& c) {
 
 std::vector<TensorSpec> outputs(const Case& c) {
   const std::int64_t M = rows_of(c), K = columns_of(c);
-  return {
-      matrix_spec("mask", Role::Ids, Dtype::U8, M, K),
-      matrix_spec("sparse", Role::Output, Dtype::F32, M, K / 2),
-      matrix_spec("meta", Role::Codes, Dtype::I16, M, words_per_row(Dtype::F32, K))};
+  return {matrix_spec("mask", Role::Ids, Dtype::U8, M, K),
+          matrix_spec("sparse", Role::Output, Dtype::F32, M, K / 2),
+          matrix_spec("meta", Role::Codes, Dtype::I16, M, words_per_row(Dtype::F32, K))};
 }
 
 Expected quantize(const Case& c, const Tensors& tensors, std::string_view fault) {
@@ -49,8 +48,8 @@ const Register chain{ChainDef{
     .quantize = quantize,
     .outputs = outputs,
     .groups = {"sparse24_compressed_tensors"},
-    .faults = faults_of({Defect::TiesLow, Defect::OtherOrder, Defect::NotReordered,
-                         Defect::ZerosPositive}),
+    .faults = faults_of(
+        {Defect::TiesLow, Defect::OtherOrder, Defect::NotReordered, Defect::ZerosPositive}),
     .inputs = inputs,
     .import = import,
 }};

@@ -54,8 +54,8 @@ Expected quantize(const Case& c, const Tensors& tensors, std::string_view fault)
   expected.tensors.push_back(metadata_tensor(specs[1], compressed));
   expected.tensors.push_back(chains::exact(specs[2], std::move(scattered)));
   expected.tensors.push_back(chains::exact(specs[3], std::move(back)));
-  expected.tensors.push_back(chains::exact(
-      specs[4], std::vector<double>{static_cast<double>(compressed.violations)}));
+  expected.tensors.push_back(
+      chains::exact(specs[4], std::vector<double>{static_cast<double>(compressed.violations)}));
   return expected;
 }
 

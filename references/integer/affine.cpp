@@ -43,9 +43,7 @@ Code code_of(const Affine& a, const Group& g, float inverse, float x) {
 }
 
 float value_of(const Affine& a, const Group& g, float code) {
-  const auto R = [&](float v) {
-    return a.defect == Defect::DequantWide ? v : rounded(a.data, v);
-  };
+  const auto R = [&](float v) { return a.defect == Defect::DequantWide ? v : rounded(a.data, v); };
   const auto wide = [&](float v) {
     return a.defect == Defect::DequantWide ? v : rounded(a.wide(), v);
   };
@@ -79,9 +77,7 @@ Mapping parse_mapping(const std::string& text) {
   throw UsageError("no mapping '" + text + "' (symmetric, no_clipping, asymmetric)");
 }
 
-Dtype Affine::wide() const {
-  return data == Dtype::F32 || scale == Dtype::F32 ? Dtype::F32 : data;
-}
+Dtype Affine::wide() const { return data == Dtype::F32 || scale == Dtype::F32 ? Dtype::F32 : data; }
 
 Group choose(const Affine& a, float min, float max) {
   const auto R = [&](float v) { return a.defect == Defect::WideScale ? v : rounded(a.data, v); };
@@ -170,10 +166,9 @@ Integers quantise(const Affine& a, const Matrix& x, std::vector<Group> groups) {
       q.values.push_back(value_of(a, g, q.codes.back()));
       const float tested = a.defect == Defect::MaskAfterClamp ? c.code : c.integer;
       const bool strict = a.defect == Defect::MaskExclusive;
-      const bool inside = strict ? tested > static_cast<float>(a.qmin) &&
-                                       tested < static_cast<float>(a.qmax)
-                                 : tested >= static_cast<float>(a.qmin) &&
-                                       tested <= static_cast<float>(a.qmax);
+      const bool inside =
+          strict ? tested > static_cast<float>(a.qmin) && tested < static_cast<float>(a.qmax)
+                 : tested >= static_cast<float>(a.qmin) && tested <= static_cast<float>(a.qmax);
       q.inside.push_back(inside || a.defect == Defect::MaskMissing ? 1 : 0);
     }
   }

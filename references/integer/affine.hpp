@@ -65,7 +65,7 @@ struct Integers {
   std::int64_t groups_per_row = 0;
   std::vector<Group> groups = {};
   std::vector<float> codes = {};
-  std::vector<float> values = {};        // dequantised, in the data's format
+  std::vector<float> values = {};         // dequantised, in the data's format
   std::vector<std::uint8_t> inside = {};  // 1: the integer was in range before the clamp
   std::vector<std::uint8_t> open = {};    // 1: no definition of the code
 };

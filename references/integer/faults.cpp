@@ -31,6 +31,8 @@ const std::vector<Row>& rows() {
        {"P-int-dequant-wide", "", "dequantised in f32 and rounded once, not at every step"}},
       {Defect::Wrapped, {"P-int-wrap", "", "no clamp: what leaves the range wraps"}},
       {Defect::NeighbourGroup, {"P-int-group", "", "scale of the group before"}},
+      {Defect::NibblesSwapped,
+       {"P-int-nibbles", "", "even element of a pair in the high nibble (sglang #23625)"}},
       {Defect::MaskMissing,
        {"P-int-mask-missing", "", "gradient of clipped elements not masked (MSLK #348)"}},
       {Defect::MaskExclusive, {"P-int-mask-open", "", "elements on the range's ends masked too"}},

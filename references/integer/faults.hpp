@@ -22,6 +22,7 @@ enum class Defect : std::uint8_t {
   DequantWide,
   Wrapped,
   NeighbourGroup,
+  NibblesSwapped,
   MaskMissing,
   MaskExclusive,
   MaskAfterClamp,

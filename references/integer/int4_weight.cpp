@@ -61,9 +61,9 @@ class Wide {
     for (std::size_t i = 0; i < n; ++i) {
       sum_g += static_cast<double>(g[i]);
       sum_mg += static_cast<double>(mask[i]) * static_cast<double>(g[i]);
-      ds += static_cast<double>(g[i]) * static_cast<double>(code[i]) -
-            static_cast<double>(mask[i]) * static_cast<double>(g[i]) *
-                static_cast<double>(ratio[i]);
+      ds +=
+          static_cast<double>(g[i]) * static_cast<double>(code[i]) -
+          static_cast<double>(mask[i]) * static_cast<double>(g[i]) * static_cast<double>(ratio[i]);
     }
     ds += 8 * sum_g;
     const bool detached = r_.defect == Defect::ScaleDetached;
@@ -126,8 +126,7 @@ void float8_gradient(Dtype data, std::span<const float> x, const Float8Row& row,
   for (std::size_t i = 0; i < n; ++i) {
     const double mask = std::fabs(x[i] / row.scale) <= quantize::kMaxE4m3 ? 1 : 0;
     const auto g = static_cast<float>(cotangent[i]);
-    const float c =
-        float_from_e4m3(e4m3_from_float(g * row.scale, Overflow::Infinity));
+    const float c = float_from_e4m3(e4m3_from_float(g * row.scale, Overflow::Infinity));
     direct[i] = static_cast<double>(rounded(data, static_cast<float>(mask) * c / row.scale));
     ds += static_cast<double>(g) * static_cast<double>(row.codes[i]) -
           mask * static_cast<double>(c) * static_cast<double>(x[i]) / (scale * scale);
@@ -161,8 +160,7 @@ void fp8_row(const WeightRequest& r, const Matrix& x, std::int64_t m, const std:
     const auto w = std::span(row.values).subspan(at, width);
     const float amax = quantize::amax(w);
     const float least = rounded(r.data, kLeastSpan);
-    const float eighth =
-        rounded(r.data, amax / (r.defect == Defect::FullRange ? 7.0F : 8.0F));
+    const float eighth = rounded(r.data, amax / (r.defect == Defect::FullRange ? 7.0F : 8.0F));
     const float scale = r.defect == Defect::EpsMissing ? eighth : max_nan(eighth, least);
     const float inverse = rounded(r.data, 1 / scale);
     std::vector<float> mask(width), code(width);
@@ -177,9 +175,9 @@ void fp8_row(const WeightRequest& r, const Matrix& x, std::int64_t m, const std:
     double ds = 0;
     for (std::size_t i = 0; i < width; ++i) {
       const auto gi = static_cast<double>(g[first + at + i]);
-      ds += gi * static_cast<double>(code[i]) -
-            static_cast<double>(mask[i]) * gi * static_cast<double>(w[i]) /
-                static_cast<double>(scale);
+      ds += gi * static_cast<double>(code[i]) - static_cast<double>(mask[i]) * gi *
+                                                    static_cast<double>(w[i]) /
+                                                    static_cast<double>(scale);
     }
     double ties = 0;
     for (const float v : w) ties += std::fabs(v) == amax ? 1 : 0;

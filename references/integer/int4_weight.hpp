@@ -2,7 +2,8 @@
 // scales are not detached, so that the elements that fix a scale get a gradient through it.
 //
 //   activations bf16, everything f32, by groups [min, max]:
-//     s = max(max - min, 1e-6)/15          zp = min + 8 s       c = clamp(round((x - min)/s), 0, 15)
+//     s = max(max - min, 1e-6)/15          zp = min + 8 s       c = clamp(round((x - min)/s), 0,
+//     15)
 //     - 8 value R(c s + zp)
 //     dx = R(m ((g s)/s)), m = [integer in 0..15];  ds = sum(g c) + 8 sum(g) - sum(m g (x - min)/s)
 //     the max gets + ds/15, the min + sum(g) - sum(m g) - ds/15, shared evenly by ties;

@@ -262,8 +262,8 @@ std::vector<double> evaluated(const BaseRequest& r, const TensorSpec& spec, Gemm
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const Dense a = ranks == 1 ? g.a : columns_of(g.a, rank * part, part);
     const Dense b = ranks == 1 ? g.b : columns_of(g.b, rank * part, part);
-    const Dense sum = r.fault == "P-lin-bf16-sum" ? times_in_bf16(a, b)
-                                                  : times_transposed_f32(a, b, order);
+    const Dense sum =
+        r.fault == "P-lin-bf16-sum" ? times_in_bf16(a, b) : times_transposed_f32(a, b, order);
     if (y.empty()) y.assign(sum.values.size(), 0);
     for (std::size_t i = 0; i < y.size(); ++i)
       y[i] = static_cast<double>(static_cast<float>(y[i]) +
@@ -295,8 +295,7 @@ std::vector<double> bias_sums(const BaseRequest& r, const TensorSpec& spec) {
 }  // namespace
 
 Evaluation base(const BaseRequest& r) {
-  const Problem p{
-      .c = r.problem, .tensors = r.inputs, .fault = r.fault, .gradients = r.gradients};
+  const Problem p{.c = r.problem, .tensors = r.inputs, .fault = r.fault, .gradients = r.gradients};
   Plan plan = plan_of(p);
   Evaluation evaluation;
   if (!plan.refused.empty()) return evaluation;
@@ -332,9 +331,10 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec& spec) {
     return {.kind = BoundKind::Proved,
             .rho = 0,
             .roundings = {{.c = 1, .to = Dtype::F32, .what = "allowance of the element"}},
-            .why = "a quantised product differs from that of its source by at most the sum over k "
-                   "of |a_q b_q - a b|, plus the kernel's own rounding (the companion holds both, "
-                   "in units of 2^-24)"};
+            .why =
+                "a quantised product differs from that of its source by at most the sum over k "
+                "of |a_q b_q - a b|, plus the kernel's own rounding (the companion holds both, "
+                "in units of 2^-24)"};
   const double narrow = 2.0 * static_cast<double>(ranks_of(c, spec.name)) + 1;
   return {.kind = BoundKind::Proved,
           .rho = 1,
@@ -346,9 +346,10 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec& spec) {
                            : std::vector<RoundingTerm>{{.c = narrow,
                                                         .to = spec.dtype,
                                                         .what = "shards, factor and bias"}},
-          .why = "n products of stored operands summed in f32 in any order: gamma_n sum|a b| "
-                 "(Higham 3.1), 8 more for products of scales; one rounding to the output, before "
-                 "it one for each shard's part and its reduction, the factor and the bias"};
+          .why =
+              "n products of stored operands summed in f32 in any order: gamma_n sum|a b| "
+              "(Higham 3.1), 8 more for products of scales; one rounding to the output, before "
+              "it one for each shard's part and its reduction, the factor and the bias"};
 }
 
 std::vector<FaultDef> faults() {

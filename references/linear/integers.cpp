@@ -26,10 +26,10 @@ Gemm int8_gemm(const Problem& p, const Tensor& a, const Tensor& b, bool turned) 
   for (std::int64_t r = 0; r < y.rows; ++r)
     for (std::int64_t s = 0; s < y.columns; ++s) {
       const auto i = static_cast<std::size_t>(r * y.columns + s);
-      const double first = row_first ? sa[static_cast<std::size_t>(r)]
-                                     : sb[static_cast<std::size_t>(s)];
-      const double second = row_first ? sb[static_cast<std::size_t>(s)]
-                                      : sa[static_cast<std::size_t>(r)];
+      const double first =
+          row_first ? sa[static_cast<std::size_t>(r)] : sb[static_cast<std::size_t>(s)];
+      const double second =
+          row_first ? sb[static_cast<std::size_t>(s)] : sa[static_cast<std::size_t>(r)];
       const auto R = [&](double v) {  // one f32 operation, one rounding to the output's format
         return round_to(out, static_cast<double>(static_cast<float>(v)));
       };

@@ -70,9 +70,9 @@ struct Scheme {
 Scheme scheme_of(const Case& c) {
   const std::string name = c.options.get("scheme", "tensorwise");
   if (name == "tensorwise")
-    return {{"fprop_input", "tensor"},        {"fprop_weight_t", "tensor"},
-            {"dgrad_grad", "tensor", true},   {"dgrad_weight_t", "tensor"},
-            {"wgrad_grad", "tensor", true},   {"wgrad_input", "tensor"}};
+    return {{"fprop_input", "tensor"},      {"fprop_weight_t", "tensor"},
+            {"dgrad_grad", "tensor", true}, {"dgrad_weight_t", "tensor"},
+            {"wgrad_grad", "tensor", true}, {"wgrad_input", "tensor"}};
   const bool plain = name == "rowwise_with_gw_hp";
   if (!plain && name != "rowwise") throw UsageError("no scheme '" + name + "'");
   return {.x = {"fprop_input", "row"},
@@ -120,8 +120,7 @@ Plan fp8_plan(const Problem& p) {
       return Dense{};
     }
     if (p.c.options.flag("taps")) add_taps(plan, o, cast.prefix, kFp8Taps);
-    return quotients(o, cast.granularity,
-                     p.faulty("P-lin-scales") && cast.granularity != "tensor");
+    return quotients(o, cast.granularity, p.faulty("P-lin-scales") && cast.granularity != "tensor");
   };
   const Tensor &x = p.tensors.at("x"), &w = p.tensors.at("params/weight");
   const Tensor turned = transposed(w);
@@ -146,8 +145,8 @@ std::vector<TensorSpec> fp8_taps(const Case& c) {
   const Scheme s = scheme_of(c);
   std::vector<TensorSpec> specs;
   const auto add = [&](const Cast& cast, std::int64_t rows, std::int64_t columns) {
-    for (TensorSpec& spec : chain_specs(fp8_options(s, cast, ""), c.dtype, rows, columns,
-                                        cast.prefix, kFp8Taps))
+    for (TensorSpec& spec :
+         chain_specs(fp8_options(s, cast, ""), c.dtype, rows, columns, cast.prefix, kFp8Taps))
       specs.push_back(std::move(spec));
   };
   add(s.x, M, K);

@@ -75,8 +75,8 @@ Gemm te_gemm(const Problem& p, const Copy& a, const Copy& b) {
   const bool scrambled = p.faulty("P-lin-scales");
   Gemm g{.a = scaled_blocks(a.codes(), a.scales(), kBlock, scrambled),
          .b = scaled_blocks(b.codes(), b.scales(), kBlock)};
-  g.factor = static_cast<double>(a.amax()) * static_cast<double>(b.amax()) /
-             static_cast<double>(kFull);
+  g.factor =
+      static_cast<double>(a.amax()) * static_cast<double>(b.amax()) / static_cast<double>(kFull);
   if (p.c.options.flag("stated"))
     g.stated = stated_product(a.codes(), a.scales(), b.codes(), b.scales(),
                               a.amax() * b.amax() / kFull, p.fault);

@@ -45,8 +45,7 @@ Dense times_transposed_f32(const Dense& a, const Dense& b, std::uint64_t order) 
   std::size_t block = depth;
   if (order != 0) {
     const Rng rng{.seed = order, .stream = 0};
-    for (std::size_t i = depth; i > 1; --i)
-      std::swap(terms[i - 1], terms[rng.bits(i) % i]);
+    for (std::size_t i = depth; i > 1; --i) std::swap(terms[i - 1], terms[rng.bits(i) % i]);
     block = std::size_t{1} << (rng.bits(0) % 6);
   }
   for (std::int64_t r = 0; r < a.rows; ++r) {

@@ -11,8 +11,8 @@ Dtype out_dtype(const Case& c) {
 }
 
 const std::vector<Recipe>& recipes() {
-  static const std::vector<Recipe> all = {nvfp4_te(),      nvfp4_qat(),   mx_qat(),
-                                          fp8_torchao(),   int8_training(), int4_weight(),
+  static const std::vector<Recipe> all = {nvfp4_te(),    nvfp4_qat(),     mx_qat(),
+                                          fp8_torchao(), int8_training(), int4_weight(),
                                           nvfp4_weight()};
   return all;
 }
@@ -105,15 +105,12 @@ Tensor transposed(const Tensor& x) {
 }
 
 Dense dense_of(const Tensor& x) {
-  return {.rows = x.spec.dims.at(0).extent,
-          .columns = x.spec.dims.at(1).extent,
-          .values = x.widened()};
+  return {
+      .rows = x.spec.dims.at(0).extent, .columns = x.spec.dims.at(1).extent, .values = x.widened()};
 }
 
 Dense dense_of(const ExpectedTensor& x) {
-  return {.rows = x.spec.dims.at(0).extent,
-          .columns = x.spec.dims.at(1).extent,
-          .values = x.value};
+  return {.rows = x.spec.dims.at(0).extent, .columns = x.spec.dims.at(1).extent, .values = x.value};
 }
 
 Dense scaled_blocks(const ExpectedTensor& codes, const ExpectedTensor& scales, std::int64_t block,

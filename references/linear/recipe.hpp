@@ -35,7 +35,7 @@ struct Gemm {
   Dense a = {}, b = {};  // factor a b^T
   double factor = 1;
   Finish finish = Finish::FactorFirst;
-  bool transposed = false;        // the output is the transpose of a b^T
+  bool transposed = false;           // the output is the transpose of a b^T
   std::optional<Dense> stated = {};  // the output bit for bit, by the order that the source states
 };
 

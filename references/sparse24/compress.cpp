@@ -77,9 +77,8 @@ Compressed compress(const Tensor& dense, WordOrder order, Defect defect) {
       const auto set = [&](std::int64_t i) {  // NaN is not zero, -0 is
         return !(values[static_cast<std::size_t>(first + i)] == 0);
       };
-      const std::array<bool, 4> m = pairs
-                                        ? std::array<bool, 4>{set(0), set(0), set(1), set(1)}
-                                        : std::array<bool, 4>{set(0), set(1), set(2), set(3)};
+      const std::array<bool, 4> m = pairs ? std::array<bool, 4>{set(0), set(0), set(1), set(1)}
+                                          : std::array<bool, 4>{set(0), set(1), set(2), set(3)};
       const Indices i = indices_of(m, defect);
       out.kept.push_back(first + (pairs ? i.first / 2 : i.first));
       if (!pairs) out.kept.push_back(first + i.second);

@@ -27,7 +27,8 @@ std::int64_t reordered_word(WordOrder, bool wide, std::int64_t rows, std::int64_
 struct Compressed {
   std::int64_t rows = 0;
   std::int64_t columns = 0;  // of the dense matrix
-  std::vector<std::int64_t> kept = {};  // flat index into the dense matrix, two a group (one a pair)
+  std::vector<std::int64_t> kept =
+      {};  // flat index into the dense matrix, two a group (one a pair)
   std::vector<std::uint32_t> words = {};  // metadata in storage order
   std::int64_t violations = 0;            // groups with more non-zeros than are kept
 };

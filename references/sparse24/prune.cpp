@@ -46,7 +46,7 @@ void by_tile(std::span<const double> x, std::int64_t columns, std::int64_t first
     return static_cast<std::size_t>(first + static_cast<std::int64_t>(i / kGroup) * columns) +
            i % kGroup;
   };
-  std::array<std::size_t, kGroup * kGroup> order = {};
+  std::array<std::size_t, kGroup* kGroup> order = {};
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     double u = x[at(a)], v = x[at(b)];

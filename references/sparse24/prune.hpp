@@ -3,7 +3,8 @@
 //                nobody's rule: those elements are open      torch.ao.pruning.WeightNormSparsifier
 //   higher       ascending |w|, stable: of equal ones the later is kept
 //                                       compressed-tensors 0.20.1, semi_structured_conversions.py
-//   tile         each 4x4 tile in falling signed value, of equal ones the lower flat index first; at
+//   tile         each 4x4 tile in falling signed value, of equal ones the lower flat index first;
+//   at
 //                most two kept in every row and column        torch 2.11.0, the CPU pruner of tiles
 #pragma once
 
