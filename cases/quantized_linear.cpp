@@ -1,74 +1,11 @@
 // Cases of quantized_linear: every recipe against its stored operands (the kernel's own error) and
 // against its source (the recipe's), in shards, and bit for bit where the source states an order.
-#include <algorithm>
-#include <cmath>
-
-#include "harness/kernel.hpp"
-#include "harness/numeric/philox.hpp"
+#include "cases/linear_fills.hpp"
 
 namespace parity {
 namespace {
 
-std::uint64_t at(const RowDraw& d, std::size_t i) {
-  return static_cast<std::uint64_t>(d.first) + i;
-}
-
-// Random bits of a stochastic rounding are bytes, whatever the fill.
-bool is_bytes(const RowDraw& d, std::span<double> out) {
-  if (d.spec.dtype != Dtype::U8) return false;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<double>(d.rng.integer(at(d, i), 0, 255));
-  return true;
-}
-
-// Weights of deviation 1/4, activations of 1, gradients of 1/8: no two tensors share a scale.
-double size_of(const RowDraw& d) {
-  if (d.spec.name.starts_with("params/")) return 0.25;
-  return d.spec.role == Role::Cotangent ? 0.125 : 1;
-}
-
-void normal(const RowDraw& d, std::span<double> out) {
-  if (is_bytes(d, out)) return;
-  d.rng.fill_normal(static_cast<std::uint64_t>(d.first), out);
-  for (double& x : out) x *= size_of(d);
-}
-
-// Rows and columns of very different sizes: scales of the wrong axis or block show.
-void uneven(const RowDraw& d, std::span<double> out) {
-  normal(d, out);
-  if (d.spec.dtype == Dtype::U8) return;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = std::ldexp(out[i], static_cast<int>(d.row % 4) - static_cast<int>(i / 16 % 3));
-}
-
-// Channels that a few outliers dominate.
-void outliers(const RowDraw& d, std::span<double> out) {
-  normal(d, out);
-  if (d.spec.dtype == Dtype::U8) return;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    if ((i + static_cast<std::size_t>(d.row)) % 37 == 5) out[i] *= 20;
-}
-
-// Integers that every format holds under a scale of a power of two: sums are exact in any order.
-void integers(const RowDraw& d, std::span<double> out) {
-  if (is_bytes(d, out)) return;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    constexpr double kSteps[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-    const auto code = d.rng.integer(at(d, i), 0, 15);
-    out[i] = code < 8 ? kSteps[code] : -kSteps[code - 8];
-  }
-  if (d.spec.dims.size() == 2 && out.size() >= 16)
-    for (std::size_t i = 0; i < out.size(); i += 16) out[i] = d.row % 2 == 0 ? 6 : -6;
-}
-
-const Fill kNormal{"normal", "the usual case", normal};
-const Fill kUneven{"uneven", "scales differ by row and block", uneven};
-const Fill kOutliers{"outliers", "few elements fix the scales", outliers};
-const Fill kIntegers{"integers", "stored exactly under power-of-two scales", integers, true};
-
-Sizes sizes(std::int64_t M, std::int64_t N, std::int64_t K) {
-  return {{"M", M, {}}, {"N", N, {}}, {"K", K, {}}};
-}
+using namespace linear_fills;
 
 Options with(Options options, const char* name, const char* value) {
   options.set(name, value);
@@ -80,13 +17,6 @@ const Options kInt8{{"recipe", "int8_training"}};
 const Options kInt4{{"recipe", "int4_weight"}};
 const Options kNvfp4Weight{{"recipe", "nvfp4_weight"}};
 
-std::string_view exempt(const Case& c, std::string_view tensor, std::string_view trivial) {
-  if (trivial == "zeros" && c.options.get("against", "") == "source" &&
-      tensor == "grads/params/bias")
-    return "";
-  return "";
-}
-
 const Register stored{CaseSet{
     .op = "quantized_linear",
     .what = "Recipes of one level and of integers against their stored operands",
@@ -95,7 +25,6 @@ const Register stored{CaseSet{
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kNormal, kUneven},
     .options = {with(kQat, "bias", "1"), kInt8, with(kInt4, "bias", "1"), kNvfp4Weight},
-    .exempt = exempt,
 }};
 
 const Register source{CaseSet{
@@ -107,7 +36,6 @@ const Register source{CaseSet{
     .fills = {kNormal},
     .options = {with(kQat, "against", "source"), with(kInt4, "against", "source"),
                 with(kNvfp4Weight, "against", "source")},
-    .exempt = exempt,
 }};
 
 const Register shards{CaseSet{
@@ -118,7 +46,6 @@ const Register shards{CaseSet{
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kNormal},
     .options = {with(kQat, "tp", "row"), with(kQat, "tp", "column")},
-    .exempt = exempt,
 }};
 
 const Register exact{CaseSet{
@@ -140,7 +67,6 @@ const Register larger{CaseSet{
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kNormal, kOutliers},
     .options = {kQat, kInt8, kInt4, kNvfp4Weight},
-    .exempt = exempt,
 }};
 
 }  // namespace

@@ -188,11 +188,12 @@ std::vector<TensorSpec> outputs(const Case& c) {
   std::vector<TensorSpec> specs = {spec_of("y", Role::Output, out, {{"M", M}, {"N", N}})};
   if (c.options.flag("taps"))
     for (TensorSpec& spec : recipe_of(c)->taps(c)) specs.push_back(std::move(spec));
-  specs.push_back(spec_of("grads/x", Role::Gradient, out, {{"M", M}, {"K", K}}));
-  specs.push_back(spec_of("grads/params/weight", Role::Gradient, out, {{"N", N}, {"K", K}}));
+  const Dtype gradient = gradient_dtype(c);
+  specs.push_back(spec_of("grads/x", Role::Gradient, gradient, {{"M", M}, {"K", K}}));
+  specs.push_back(spec_of("grads/params/weight", Role::Gradient, gradient, {{"N", N}, {"K", K}}));
   specs.back().parameter = "weight";
   if (c.options.flag("bias")) {
-    specs.push_back(spec_of("grads/params/bias", Role::Gradient, out, {{"N", N}}));
+    specs.push_back(spec_of("grads/params/bias", Role::Gradient, gradient, {{"N", N}}));
     specs.back().parameter = "bias";
   }
   return specs;
@@ -341,7 +342,7 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec& spec) {
           .growth = {.kind = Growth::Kind::WorstCase,
                      .n = static_cast<double>(depth_of(c, spec.name)) + 8},
           .accumulate = Dtype::F32,
-          .roundings = spec.dtype == Dtype::F32
+          .roundings = spec.dtype != Dtype::BF16  // others round once, at the end
                            ? std::vector<RoundingTerm>{}
                            : std::vector<RoundingTerm>{{.c = narrow,
                                                         .to = spec.dtype,
@@ -371,6 +372,7 @@ std::vector<FaultDef> faults() {
       {"P-lin-scale-order", "", "row scale before column scale: a rounding of bf16"},
       {"P-lin-wgrad-source", "", "dw from x itself in place of its stored form (torchao #3478)"},
       {"P-lin-dgrad-source", "", "dx from w itself in place of its stored form"},
+      {"P-lin-result-scale", "", "scale of an eight-bit result ignored (pytorch #190449)"},
       {"P-lin-local-amax", "", "a shard quantised by its own maximum, not the reduced one"},
       {"P-lin-one-shard", "", "partial sums of the other ranks never reduced"},
       {"P-lin-no-bias", "", "bias left out"},

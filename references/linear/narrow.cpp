@@ -3,6 +3,7 @@
 //   fp8      scheme=tensorwise: x, w e4m3, dy e5m2, one scale each
 //            scheme=rowwise: e4m3, power-of-two scales along the contracted axis of each product
 //            scheme=rowwise_with_gw_hp: wgrad unquantised, w by the tensor in dgrad
+//            out=e4m3, result_scale=S: y = e4m3(S x w^T)
 //            operands are f32 quotients fl(code / scale), as the emulated product has them
 #include "harness/failure.hpp"
 #include "references/linear/recipe.hpp"
@@ -127,6 +128,7 @@ Plan fp8_plan(const Problem& p) {
   const Dense fx = stored(s.x, x), fw = stored(s.w, turned);
   if (!plan.refused.empty()) return plan;
   plan.fprop = {.a = fx, .b = transposed(fw)};
+  if (!p.faulty("P-lin-result-scale")) plan.fprop.factor = p.c.options.real("result_scale", 1);
   if (!p.has("cotangents/y")) return plan;
   const Tensor& dy = p.tensors.at("cotangents/y");
   const Dense dgrad_dy = stored(s.dgrad_dy, dy), dgrad_w = stored(s.dgrad_w, turned);

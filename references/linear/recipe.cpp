@@ -10,6 +10,11 @@ Dtype out_dtype(const Case& c) {
   return parse_dtype(c.options.get("out", std::string(name(c.dtype))));
 }
 
+Dtype gradient_dtype(const Case& c) {
+  const Dtype out = out_dtype(c);
+  return format(out).bits > 8 ? out : c.dtype;
+}
+
 const std::vector<Recipe>& recipes() {
   static const std::vector<Recipe> all = {nvfp4_te(),    nvfp4_qat(),     mx_qat(),
                                           fp8_torchao(), int8_training(), int4_weight(),

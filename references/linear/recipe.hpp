@@ -23,7 +23,8 @@ struct Extents {
   std::int64_t M = 0, N = 0, K = 0;
 };
 Extents extents(const Case&);
-Dtype out_dtype(const Case&);  // option out, else the case's
+Dtype out_dtype(const Case&);       // of y: option out, else the case's
+Dtype gradient_dtype(const Case&);  // as y, but for outputs of eight bits
 
 // How a product becomes an output.
 enum class Finish : std::uint8_t {

@@ -3,8 +3,8 @@
 //        cotangents/y
 //   out  y, grads/x, grads/params/weight, grads/params/bias; with taps=1 codes and scales of every
 //        operand
-//   recipe=NAME (recipe.hpp); out=f32|bf16; stated=1: bit for bit, in the order that the source
-//   states; against=stored (the kernel's own error) or source (that of the recipe);
+//   recipe=NAME (recipe.hpp); out=f32|bf16|e4m3; stated=1: bit for bit, in the order that the
+//   source states; against=stored (the kernel's own error) or source (that of the recipe);
 //   tp=row|column, ranks=R
 #include "harness/failure.hpp"
 #include "references/chains/chain_op.hpp"
