@@ -32,8 +32,16 @@ void ties(const RowDraw& d, std::span<double> out) {
     out[i] = std::ldexp(half_step(d, i), static_cast<int>(d.row % 5) - 2);
 }
 
+// Even rows: groups with the ends of int4; odd rows: all of int8's halves, one scale a row.
 void odd_ties(const RowDraw& d, std::span<double> out) {
   if (is_noise(d, out)) return;
+  if (d.row % 2 == 1) {
+    const double scale = d.rng.split(2).uniform(static_cast<std::uint64_t>(d.row), 0.5, 2.0);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = scale * (static_cast<double>((i * 37 + 11) % 509) - 254) / 2;
+    out[0] = 127 * scale;
+    return;
+  }
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto group = static_cast<std::uint64_t>((d.first + static_cast<std::int64_t>(i)) / 32);
     out[i] = half_step(d, i) * d.rng.split(1).uniform(group, 0.5, 2.0);

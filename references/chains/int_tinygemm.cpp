@@ -46,7 +46,7 @@ const Register chain{ChainDef{
     .groups = {"int_torchao_tinygemm"},
     .faults = faults_of({Defect::HalfAway, Defect::Truncated, Defect::WideScale, Defect::FullRange,
                          Defect::ZeroExcluded, Defect::EpsMissing, Defect::DequantExpanded,
-                         Defect::DequantWide, Defect::Wrapped, Defect::NeighbourGroup}),
+                         Defect::DequantWide, Defect::NeighbourGroup}),
     .import = import_affine,
 }};
 

@@ -54,7 +54,7 @@ float value_of(const Affine& a, const Group& g, float code) {
   }
   if (a.defect == Defect::DequantExpanded)
     return rounded(a.data, wide(wide(code * g.scale) - wide(g.zero * g.scale)));
-  return rounded(a.data, wide((code - g.zero) * g.scale));
+  return rounded(a.data, wide(rounded(a.data, code - g.zero) * g.scale));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 //   then s = max(s, R(eps)); zp is formed from that s; only then is s cast to the scale's dtype
 //
 //   integer      q = clamp(R_w(round(R_w(x inv)) + zp)), inv = 1/s in the scale's dtype
-//                value R(R_w((q - zp) s))
+//                value R(R_w(R(q - zp) s))
 //   tinygemm     q = clamp(round(R(R(x - lo) / s))), lo = R(zp - R(s mid))
 //                value R(R(R(q - mid) s) + zp)
 //   gradient     straight through, scales held fixed: R(R_w(m R(R_w(g s)) inv)), +0 where masked,

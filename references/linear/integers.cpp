@@ -107,6 +107,7 @@ std::vector<TensorSpec> int4_taps(const Case& c) {
 Recipe int8_training() {
   return {.name = "int8_training",
           .what = "int8 rows of every operand, exact integer products, column scale first",
+          .chain = "int8_rowwise",
           .plan = int8_plan,
           .taps = no_taps,
           .exact = true};
@@ -114,6 +115,7 @@ Recipe int8_training() {
 Recipe int4_weight() {
   return {.name = "int4_weight",
           .what = "x times int4 weights in groups, dequantised on the way",
+          .chain = "int_affine",
           .plan = int4_plan,
           .taps = int4_taps};
 }

@@ -166,12 +166,14 @@ std::vector<TensorSpec> fp8_taps(const Case& c) {
 Recipe mx_qat() {
   return {.name = "mx_qat",
           .what = "blocks of 32 along K under powers of two; backward of the dequantised operands",
+          .chain = "mx_torchao_018",
           .plan = mx_plan,
           .taps = mx_taps};
 }
 Recipe fp8_torchao() {
   return {.name = "fp8",
           .what = "dynamic float8 of every operand, by the tensor or along the contracted axis",
+          .chain = "fp8_torchao",
           .plan = fp8_plan,
           .taps = fp8_taps};
 }

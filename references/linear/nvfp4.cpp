@@ -230,12 +230,14 @@ std::vector<TensorSpec> weight_taps(const Case& c) {
 Recipe nvfp4_te() {
   return {.name = "nvfp4_te",
           .what = "x, dy 1x16 and w 16x16 in chain A; wgrad after the Hadamard transform",
+          .chain = "nvfp4_te",
           .plan = te_plan,
           .taps = te_taps};
 }
 Recipe nvfp4_qat() {
   return {.name = "nvfp4_qat",
           .what = "forward of chain B, backward of the dequantised operands",
+          .chain = "nvfp4_torchao_b2",
           .plan = qat_plan,
           .taps = qat_taps,
           .finish = Finish::FactorLast};
@@ -243,6 +245,7 @@ Recipe nvfp4_qat() {
 Recipe nvfp4_weight() {
   return {.name = "nvfp4_weight",
           .what = "x times weights of chain B, dequantised on the way",
+          .chain = "nvfp4_torchao_b2",
           .plan = weight_plan,
           .taps = weight_taps};
 }

@@ -58,6 +58,7 @@ struct Problem {
 struct Recipe {
   std::string_view name = {};
   std::string_view what = {};
+  std::string_view chain = {};  // of its operands
   Plan (*plan)(const Problem&) = nullptr;
   // Spec of a tap by its name without "tap/"; what the recipe has.
   std::vector<TensorSpec> (*taps)(const Case&) = nullptr;

@@ -44,7 +44,11 @@ void options_of(const StoredCase& stored, ImportedCase& imported) {
     o = {{"recipe", "int8_training"}};
   } else {
     imported.unsupported = "no recipe here explains the group '" + group + "'";
+    return;
   }
+  const std::string chain(recipe_of(imported.problem)->chain);
+  if (registry().chain(chain) == nullptr)
+    imported.unsupported = "its operands' chain '" + chain + "' is not registered here";
 }
 
 std::string ours(const std::string& stored_name) {

@@ -60,9 +60,7 @@ TEST(Classes, RatioInDecibels) {
   EXPECT_EQ(sqnr({1}, {1}), INFINITY);
 }
 
-TEST(Classes, UnknownOnesAreNamed) {
-  EXPECT_ANY_THROW((void)class_of(problem({{"class", "P9"}})));
-}
+TEST(Classes, UnknownOnesAreNamed) { EXPECT_ANY_THROW((void)class_of(problem({{"class", "P9"}}))); }
 
 }  // namespace
 }  // namespace parity::train_serve
