@@ -13,6 +13,20 @@ float rounded(Dtype dtype, float v) {
   return dtype == Dtype::BF16 ? float_from_bf16(bf16_from_float(v)) : v;
 }
 
+// Faults of the parameters, looked up once for a matrix.
+struct Faults {
+  bool wide_scale = false, eps = false, zero_range = false, range = false, group = false,
+       half_away = false, nibbles = false;
+  explicit Faults(std::string_view id)
+      : wide_scale(id == "P-int-wide-scale"),
+        eps(id == "P-int-eps"),
+        zero_range(id == "P-int-zero-range"),
+        range(id == "P-int-range"),
+        group(id == "P-int-group"),
+        half_away(id == "P-int-half-away"),
+        nibbles(id == "P-int-nibbles") {}
+};
+
 // Where either is NaN the result is.
 float larger(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 float smaller(float a, float b) { return std::isnan(a) || a < b ? a : b; }
@@ -23,30 +37,28 @@ struct Parameters {
 };
 
 // int8 rows: the stored scale may be zero, the one that divides is not.
-Parameters of_row(const MatrixJob& job, float low, float high) {
+Parameters of_row(const MatrixJob& job, const Faults& f, float low, float high) {
   Parameters p;
   p.stored = larger(std::fabs(low), std::fabs(high)) / 127.0F;
-  if (job.fault != "P-int-wide-scale") p.stored = rounded(job.dtype, p.stored);
-  p.group.scale = job.fault == "P-int-eps" ? p.stored : larger(p.stored, 1e-12F);
+  if (!f.wide_scale) p.stored = rounded(job.dtype, p.stored);
+  p.group.scale = f.eps ? p.stored : larger(p.stored, 1e-12F);
   p.group.inverse = 1 / p.group.scale;
   return p;
 }
 
-Parameters of_group(const MatrixJob& job, float low, float high) {
-  if (job.mapping == Mapping::Rows) return of_row(job, low, high);
-  const auto R = [&](float v) {
-    return job.fault == "P-int-wide-scale" ? v : rounded(job.dtype, v);
-  };
-  if (job.fault != "P-int-zero-range") low = smaller(low, 0), high = larger(high, 0);
+Parameters of_group(const MatrixJob& job, const Faults& f, float low, float high) {
+  if (job.mapping == Mapping::Rows) return of_row(job, f, low, high);
+  const auto R = [&](float v) { return f.wide_scale ? v : rounded(job.dtype, v); };
+  if (!f.zero_range) low = smaller(low, 0), high = larger(high, 0);
   const float range = job.qmax - job.qmin;
   float scale = 0;
   if (job.mapping == Mapping::Symmetric)
-    scale = R(larger(-low, high) / ((job.fault == "P-int-range" ? range - 1 : range) / 2));
+    scale = R(larger(-low, high) / ((f.range ? range - 1 : range) / 2));
   else if (job.mapping == Mapping::NoClipping)
     scale = larger(R(low / job.qmin), R(high / job.qmax));
   else
     scale = R(R(high - low) / range);
-  if (job.fault != "P-int-eps") scale = larger(scale, R(job.eps));
+  if (!f.eps) scale = larger(scale, R(job.eps));
   Parameters p;
   if (job.mapping == Mapping::Asymmetric) {
     p.group.zero = R(job.qmin - std::nearbyint(R(low / scale)));
@@ -94,11 +106,11 @@ class Row {
       const std::int64_t at = g * job_.group;
       float low = 0, high = 0;
       steps_.extremes(x + at, job_.group, &low, &high);
-      Parameters p = of_group(job_, low, high);
-      if (job_.fault == "P-int-group" && g > 0) p = last_;
+      Parameters p = of_group(job_, faults_, low, high);
+      if (faults_.group && g > 0) p = last_;
       last_ = p;
       steps_.codes(plan_, p.group, x + at, job_.group, codes + at);
-      if (job_.fault == "P-int-half-away") half_away(p.group, x + at, codes + at);
+      if (faults_.half_away) half_away(p.group, x + at, codes + at);
       if (to_.scales != nullptr) store(job_.scale_dtype, p.stored, to_.scales, row * groups + g);
       if (to_.zeros != nullptr)
         to_.zeros[row * groups + g] = static_cast<std::int32_t>(p.group.zero);
@@ -110,7 +122,7 @@ class Row {
     if (to_.packed == nullptr) return;
     std::uint8_t* packed = to_.packed + first / 2;
     steps_.pack(codes, job_.columns, packed);
-    if (job_.fault == "P-int-nibbles")
+    if (faults_.nibbles)
       for (std::int64_t i = 0; i < job_.columns / 2; ++i)
         packed[i] = static_cast<std::uint8_t>(packed[i] << 4 | packed[i] >> 4);
   }
@@ -126,6 +138,7 @@ class Row {
   }
 
   const MatrixJob& job_;
+  const Faults faults_{job_.fault};
   const Steps& steps_;
   const MatrixResult& to_;
   std::vector<float> x_;

@@ -1,11 +1,12 @@
-// The loops of steps.hpp for kLanes lanes, by the compiler's vector types. Included by one file for
-// each instruction set, inside its own anonymous namespace.
+// The loops of steps.hpp for kLanes lanes, by the compiler's vector types, 16 elements at a time.
+// Bytes and halves are packed by SSE2, which every x86-64 has. Included by one file for each
+// instruction set, inside its own anonymous namespace.
 
 using Floats = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 using Ints = std::int32_t __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 using Words = std::uint32_t __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-using Halves = std::uint16_t __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
-using Bytes = std::int8_t __attribute__((vector_size(kLanes), aligned(1), may_alias));
+
+constexpr std::int64_t kStep = 16;
 
 template <class To, class From>
 To bits(From v) {
@@ -37,6 +38,16 @@ template <class T>
 void store(void* to, T v) {
   std::memcpy(to, &v, sizeof v);
 }
+__m128i load16(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
+void store16(void* to, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(to), v); }
+
+// Lane l and lane l ^ by change places.
+template <class T>
+T swapped(T v, int by) {
+  Ints index;
+  for (int l = 0; l < kLanes; ++l) index[l] = l ^ by;
+  return __builtin_shuffle(v, index);
+}
 
 void widen(Dtype dtype, const void* x, std::int64_t n, float* to) {
   if (dtype == Dtype::F32) {
@@ -45,8 +56,11 @@ void widen(Dtype dtype, const void* x, std::int64_t n, float* to) {
   }
   const auto* from = static_cast<const std::uint16_t*>(x);
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    store(to + i, __builtin_convertvector(load<Halves>(from + i), Words) << 16);
+  for (; i + 8 <= n; i += 8) {
+    const __m128i v = load16(from + i), zero = _mm_setzero_si128();
+    store16(to + i, _mm_unpacklo_epi16(zero, v));
+    store16(to + i + 4, _mm_unpackhi_epi16(zero, v));
+  }
   for (; i < n; ++i) to[i] = float_from_bf16(from[i]);
 }
 
@@ -56,10 +70,15 @@ void narrow(Dtype dtype, const float* x, std::int64_t n, void* to) {
     return;
   }
   auto* out = static_cast<std::uint16_t*>(to);
+  alignas(64) float rounded[kStep];
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    store(out + i,
-          __builtin_convertvector(bits<Words>(to_bf16(load<Floats>(x + i))) >> 16, Halves));
+  for (; i + kStep <= n; i += kStep) {
+    for (std::int64_t l = 0; l < kStep; l += kLanes)
+      store(rounded + l, to_bf16(load<Floats>(x + i + l)));
+    const auto half = [&](std::int64_t at) { return _mm_srai_epi32(load16(rounded + at), 16); };
+    store16(out + i, _mm_packs_epi32(half(0), half(4)));
+    store16(out + i + 8, _mm_packs_epi32(half(8), half(12)));
+  }
   for (; i < n; ++i) out[i] = bf16_from_float(x[i]);
 }
 
@@ -76,10 +95,14 @@ void extremes(const float* x, std::int64_t n, float* low, float* high) {
       a = v < a ? v : a;
       b = v > b ? v : b;
     }
-    for (int l = 0; l < kLanes; ++l) {
-      nan |= bad[l] != 0;
-      least = std::min(least, a[l]), most = std::max(most, b[l]);
+    for (int by = kLanes / 2; by > 0; by /= 2) {
+      const Floats other_a = swapped(a, by), other_b = swapped(b, by);
+      a = other_a < a ? other_a : a;
+      b = other_b > b ? other_b : b;
+      bad |= swapped(bad, by);
     }
+    nan = bad[0] != 0;
+    least = a[0], most = b[0];
   }
   for (; i < n; ++i) {
     nan |= std::isnan(x[i]);
@@ -89,7 +112,23 @@ void extremes(const float* x, std::int64_t n, float* low, float* high) {
   *high = nan ? *low : most;
 }
 
-// round(clamp(y)) = clamp(round(y)) between integers, and the clamp keeps the sum of nearest() small.
+// 16 integers within int8 to bytes, and back.
+void to_bytes(const std::int32_t* from, std::int8_t* to) {
+  const __m128i low = _mm_packs_epi32(load16(from), load16(from + 4));
+  const __m128i high = _mm_packs_epi32(load16(from + 8), load16(from + 12));
+  store16(to, _mm_packs_epi16(low, high));
+}
+void from_bytes(const std::int8_t* from, std::int32_t* to) {
+  const __m128i v = load16(from);
+  const __m128i low = _mm_unpacklo_epi8(v, v), high = _mm_unpackhi_epi8(v, v);
+  store16(to, _mm_srai_epi32(_mm_unpacklo_epi16(low, low), 24));
+  store16(to + 4, _mm_srai_epi32(_mm_unpackhi_epi16(low, low), 24));
+  store16(to + 8, _mm_srai_epi32(_mm_unpacklo_epi16(high, high), 24));
+  store16(to + 12, _mm_srai_epi32(_mm_unpackhi_epi16(high, high), 24));
+}
+
+// round(clamp(y)) = clamp(round(y)) between integers, and the clamp keeps the sum of nearest()
+// small.
 void codes(const Plan& plan, const Group& g, const float* x, std::int64_t n, std::int8_t* codes) {
   const float low = plan.qmin - g.zero, high = plan.qmax - g.zero;
   const auto one = [&](Floats v) {
@@ -98,33 +137,43 @@ void codes(const Plan& plan, const Group& g, const float* x, std::int64_t n, std
     y = y != y ? all(-g.zero) : y;
     y = y < low ? all(low) : y;
     y = y > high ? all(high) : y;
-    return __builtin_convertvector(__builtin_convertvector(nearest(y) + g.zero, Ints), Bytes);
+    return __builtin_convertvector(nearest(y) + g.zero, Ints);
   };
+  alignas(64) std::int32_t integers[kStep];
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(codes + i, one(load<Floats>(x + i)));
-  for (; i < n; ++i) codes[i] = one(all(x[i]))[0];
+  for (; i + kStep <= n; i += kStep) {
+    for (std::int64_t l = 0; l < kStep; l += kLanes)
+      store(integers + l, one(load<Floats>(x + i + l)));
+    to_bytes(integers, codes + i);
+  }
+  for (; i < n; ++i) codes[i] = static_cast<std::int8_t>(one(all(x[i]))[0]);
 }
 
 void values(const Plan& plan, const Group& g, const std::int8_t* codes, std::int64_t n,
             float* values) {
-  const auto one = [&](Bytes c) {
-    Floats v = (__builtin_convertvector(__builtin_convertvector(c, Ints), Floats) - g.zero) *
-               g.scale;
+  const auto one = [&](Ints c) {
+    const Floats v = (__builtin_convertvector(c, Floats) - g.zero) * g.scale;
     return plan.narrow ? to_bf16(v) : v;
   };
+  alignas(64) std::int32_t integers[kStep];
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(values + i, one(load<Bytes>(codes + i)));
-  for (; i < n; ++i) values[i] = one(Bytes{} + codes[i])[0];
+  for (; i + kStep <= n; i += kStep) {
+    from_bytes(codes + i, integers);
+    for (std::int64_t l = 0; l < kStep; l += kLanes)
+      store(values + i + l, one(load<Ints>(integers + l)));
+  }
+  for (; i < n; ++i) values[i] = one(Ints{} + codes[i])[0];
 }
 
 void pack(const std::int8_t* codes, std::int64_t n, std::uint8_t* bytes) {
   std::int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {  // a 16-bit lane holds a pair
-    const Halves pair = load<Halves>(codes + i);
-    const Halves packed = (pair & 0x0FU) | (pair >> 4 & 0xF0U);
-    using Out = std::uint8_t __attribute__((vector_size(kLanes), aligned(1), may_alias));
-    store(bytes + i / 2, __builtin_convertvector(packed, Out));
-  }
+  const auto pairs = [&](std::int64_t at) {  // a 16-bit lane holds a pair
+    const __m128i v = load16(codes + at);
+    return _mm_or_si128(_mm_and_si128(v, _mm_set1_epi16(0x0F)),
+                        _mm_and_si128(_mm_srli_epi16(v, 4), _mm_set1_epi16(0xF0)));
+  };
+  for (; i + 2 * kStep <= n; i += 2 * kStep)
+    store16(bytes + i / 2, _mm_packus_epi16(pairs(i), pairs(i + kStep)));
   for (; i + 1 < n; i += 2)
     bytes[i / 2] = static_cast<std::uint8_t>((codes[i] & 0xF) | (codes[i + 1] & 0xF) << 4);
 }
