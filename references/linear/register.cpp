@@ -47,8 +47,11 @@ void options_of(const StoredCase& stored, ImportedCase& imported) {
     return;
   }
   const std::string chain(recipe_of(imported.problem)->chain);
-  if (registry().chain(chain) == nullptr)
+  const ChainDef* def = registry().chain(chain);
+  if (def == nullptr)
     imported.unsupported = "its operands' chain '" + chain + "' is not registered here";
+  else if (group == "nvfp4_te_linear" && def->inputs == nullptr)
+    imported.unsupported = "its operands' chain has neither tiles nor the transform here";
 }
 
 std::string ours(const std::string& stored_name) {
