@@ -67,6 +67,17 @@ const Register probes{CaseSet{
     .options = kChains,
 }};
 
+const Register scales{CaseSet{
+    .op = "fake_quantize",
+    .what = "Ties under the scales of many groups: where x/s and x (1/s) part",
+    .lane = Lane::Smoke,
+    .check = Check::Exact,
+    .sizes = {matrix(24, 96)},
+    .dtypes = {Dtype::F32},
+    .fills = {kOddTies},
+    .options = {{{"chain", "int4_weight_fake_quant"}, {"acts", "fp8"}}},
+}};
+
 const Register prepared{CaseSet{
     .op = "fake_quantize",
     .what = "What training prepares is what conversion stores",

@@ -67,6 +67,17 @@ const Register probes{CaseSet{
     .options = kChains,
 }};
 
+const Register scales{CaseSet{
+    .op = "quantize",
+    .what = "Ties under the scales of many rows: where x/s and x (1/s) part",
+    .lane = Lane::Smoke,
+    .check = Check::Exact,
+    .sizes = {matrix(24, 96)},
+    .dtypes = {Dtype::F32},
+    .fills = {kOddTies},
+    .options = {{{"chain", "int8_rowwise"}}},
+}};
+
 const Register shapes{CaseSet{
     .op = "quantize",
     .what = "Integer chains over many shapes and seeds",
