@@ -2,9 +2,9 @@
 // Bytes and halves are packed by SSE2, which every x86-64 has. Included by one file for each
 // instruction set, inside its own anonymous namespace.
 
-using Floats = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-using Ints = std::int32_t __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-using Words = std::uint32_t __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+using Floats = float __attribute__((vector_size(4 * kLanes)));
+using Ints = std::int32_t __attribute__((vector_size(4 * kLanes)));
+using Words = std::uint32_t __attribute__((vector_size(4 * kLanes)));
 
 constexpr std::int64_t kStep = 16;
 
@@ -28,25 +28,25 @@ Floats to_bf16(Floats v) {
   return v != v ? v : bits<Floats>(rounded);
 }
 
-template <class T>
-T load(const void* from) {
-  T v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-template <class T>
-void store(void* to, T v) {
-  std::memcpy(to, &v, sizeof v);
-}
+// Through types of their own: a copy by memcpy would go in halves and stall on its way back.
+using LooseFloats = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+using LooseInts = std::int32_t __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+Floats load(const float* from) { return *reinterpret_cast<const LooseFloats*>(from); }
+Ints load(const std::int32_t* from) { return *reinterpret_cast<const LooseInts*>(from); }
+void store(float* to, Floats v) { *reinterpret_cast<LooseFloats*>(to) = v; }
+void store(std::int32_t* to, Ints v) { *reinterpret_cast<LooseInts*>(to) = v; }
 __m128i load16(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
 void store16(void* to, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(to), v); }
 
-// Lane l and lane l ^ by change places.
+// Lane l and lane l ^ 2^power change places.
+alignas(64) constexpr std::int32_t kSwapped[4][16] = {
+    {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14},
+    {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13},
+    {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11},
+    {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7}};
 template <class T>
-T swapped(T v, int by) {
-  Ints index;
-  for (int l = 0; l < kLanes; ++l) index[l] = l ^ by;
-  return __builtin_shuffle(v, index);
+T swapped(T v, int power) {
+  return __builtin_shuffle(v, load(kSwapped[power]));
 }
 
 void widen(Dtype dtype, const void* x, std::int64_t n, float* to) {
@@ -73,8 +73,7 @@ void narrow(Dtype dtype, const float* x, std::int64_t n, void* to) {
   alignas(64) float rounded[kStep];
   std::int64_t i = 0;
   for (; i + kStep <= n; i += kStep) {
-    for (std::int64_t l = 0; l < kStep; l += kLanes)
-      store(rounded + l, to_bf16(load<Floats>(x + i + l)));
+    for (std::int64_t l = 0; l < kStep; l += kLanes) store(rounded + l, to_bf16(load(x + i + l)));
     const auto half = [&](std::int64_t at) { return _mm_srai_epi32(load16(rounded + at), 16); };
     store16(out + i, _mm_packs_epi32(half(0), half(4)));
     store16(out + i + 8, _mm_packs_epi32(half(8), half(12)));
@@ -87,19 +86,19 @@ void extremes(const float* x, std::int64_t n, float* low, float* high) {
   bool nan = false;
   std::int64_t i = 0;
   if (n >= kLanes) {
-    Floats a = load<Floats>(x), b = a;
+    Floats a = load(x), b = a;
     Ints bad = a != a;
     for (i = kLanes; i + kLanes <= n; i += kLanes) {
-      const Floats v = load<Floats>(x + i);
+      const Floats v = load(x + i);
       bad |= v != v;
       a = v < a ? v : a;
       b = v > b ? v : b;
     }
-    for (int by = kLanes / 2; by > 0; by /= 2) {
-      const Floats other_a = swapped(a, by), other_b = swapped(b, by);
+    for (int power = std::countr_zero(unsigned{kLanes}) - 1; power >= 0; --power) {
+      const Floats other_a = swapped(a, power), other_b = swapped(b, power);
       a = other_a < a ? other_a : a;
       b = other_b > b ? other_b : b;
-      bad |= swapped(bad, by);
+      bad |= swapped(bad, power);
     }
     nan = bad[0] != 0;
     least = a[0], most = b[0];
@@ -142,8 +141,7 @@ void codes(const Plan& plan, const Group& g, const float* x, std::int64_t n, std
   alignas(64) std::int32_t integers[kStep];
   std::int64_t i = 0;
   for (; i + kStep <= n; i += kStep) {
-    for (std::int64_t l = 0; l < kStep; l += kLanes)
-      store(integers + l, one(load<Floats>(x + i + l)));
+    for (std::int64_t l = 0; l < kStep; l += kLanes) store(integers + l, one(load(x + i + l)));
     to_bytes(integers, codes + i);
   }
   for (; i < n; ++i) codes[i] = static_cast<std::int8_t>(one(all(x[i]))[0]);
@@ -159,8 +157,7 @@ void values(const Plan& plan, const Group& g, const std::int8_t* codes, std::int
   std::int64_t i = 0;
   for (; i + kStep <= n; i += kStep) {
     from_bytes(codes + i, integers);
-    for (std::int64_t l = 0; l < kStep; l += kLanes)
-      store(values + i + l, one(load<Ints>(integers + l)));
+    for (std::int64_t l = 0; l < kStep; l += kLanes) store(values + i + l, one(load(integers + l)));
   }
   for (; i < n; ++i) values[i] = one(Ints{} + codes[i])[0];
 }
