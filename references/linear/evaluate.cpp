@@ -336,13 +336,19 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec& spec) {
                 "a quantised product differs from that of its source by at most the sum over k "
                 "of |a_q b_q - a b|, plus the kernel's own rounding (the companion holds both, "
                 "in units of 2^-24)"};
-  const double narrow = 2.0 * static_cast<double>(ranks_of(c, spec.name)) + 1;
+  // Roundings to bf16 before the last: of every shard's part (their sizes sum to sum|a b|), of sum
+  // and factor where the factor comes last, of the product before a bias.
+  const Recipe* recipe = recipe_of(c);
+  const bool y = spec.name == "y";
+  double narrow = ranks_of(c, spec.name) > 1 ? 1 : 0;
+  if (y && recipe != nullptr && recipe->finish == Finish::FactorLast) narrow += 2;
+  if (y && c.options.flag("bias")) narrow += 1;
   return {.kind = BoundKind::Proved,
           .rho = 1,
           .growth = {.kind = Growth::Kind::WorstCase,
                      .n = static_cast<double>(depth_of(c, spec.name)) + 8},
           .accumulate = Dtype::F32,
-          .roundings = spec.dtype != Dtype::BF16  // others round once, at the end
+          .roundings = spec.dtype != Dtype::BF16 || narrow == 0
                            ? std::vector<RoundingTerm>{}
                            : std::vector<RoundingTerm>{{.c = narrow,
                                                         .to = spec.dtype,
