@@ -47,16 +47,26 @@ void outliers(const RowDraw& d, std::span<double> out) {
     if ((i + static_cast<std::size_t>(d.row)) % 37 == 5) out[i] *= 20;
 }
 
-// Integers that every format holds under a scale of a power of two: sums are exact in any order.
+// Values that every operand's format holds under scales that are powers of two (NVFP4: e2m1 times
+// 448, the largest in every block, so that the tensor's scale is one; int4: integers with -7.5 in
+// every group; else small integers): sums are exact in any order.
 void integers(const RowDraw& d, std::span<double> out) {
   if (is_bytes(d, out)) return;
+  const std::string recipe = d.problem.options.get("recipe", "");
+  const bool weight = d.spec.name == "params/weight";
+  const bool fp4 =
+      recipe.starts_with("nvfp4") && (weight || (d.spec.name == "x" && recipe == "nvfp4_qat"));
+  const bool int4 = weight && recipe == "int4_weight";
+  constexpr double kSteps[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   for (std::size_t i = 0; i < out.size(); ++i) {
-    constexpr double kSteps[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-    const auto code = d.rng.integer(at(d, i), 0, 15);
-    out[i] = code < 8 ? kSteps[code] : -kSteps[code - 8];
+    const std::int64_t draw = d.rng.integer(at(d, i), 0, 15);
+    if (fp4)
+      out[i] = 448 * (draw < 8 ? kSteps[draw] : -kSteps[draw - 8]);
+    else
+      out[i] = static_cast<double>(int4 ? draw % 15 - 7 : draw % 7 - 3);
+    if (fp4 && i % 16 == 5) out[i] = d.row % 2 == 0 ? 2688 : -2688;
+    if (int4 && i % 32 == 5) out[i] = -7.5;
   }
-  if (d.spec.dims.size() == 2 && out.size() >= 16)
-    for (std::size_t i = 0; i < out.size(); i += 16) out[i] = d.row % 2 == 0 ? 6 : -6;
 }
 
 }  // namespace

@@ -90,5 +90,12 @@ const Register shapes{CaseSet{
     .seeds = {0, 1},
 }};
 
+const Register no_gradient{Explanation{
+    .op = "quantize",
+    .direction = "backward",
+    .kernel = "quantize.int_*",
+    .hole = "the kernel has no backward",
+    .why = "codes have no gradient; that of fake quantisation belongs to the op fake_quantize"}};
+
 }  // namespace
 }  // namespace parity

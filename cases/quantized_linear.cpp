@@ -54,9 +54,9 @@ const Register exact{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {sizes(32, 32, 64)},
-    .dtypes = {Dtype::F32},
+    .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kIntegers},
-    .options = {kInt8},
+    .options = {kInt8, kInt4, kNvfp4Weight, with(kQat, "bias", "1")},
 }};
 
 const Register larger{CaseSet{
