@@ -1,5 +1,6 @@
 // Cases of quantize: the integer chains.
 #include "cases/integer_fills.hpp"
+#include "harness/registry.hpp"
 
 namespace parity {
 namespace {
