@@ -56,7 +56,7 @@ const Register exact{CaseSet{
     .sizes = {sizes(32, 32, 64)},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kIntegers},
-    .options = {kInt8, kInt4, kNvfp4Weight, with(kQat, "bias", "1")},
+    .options = {kInt8, kInt4, kNvfp4Weight, kQat},
 }};
 
 const Register larger{CaseSet{

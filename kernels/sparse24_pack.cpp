@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <emmintrin.h>
+#include <immintrin.h>
 #include <vector>
 
 #include "harness/kernel.hpp"

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <emmintrin.h>
+#include <immintrin.h>
 #include <limits>
 
 #include "harness/numeric/formats.hpp"
