@@ -48,7 +48,7 @@ const Register fp8{CaseSet{
     .fills = {kNormal},
     .options = {{{"scale", "row"}, {"out", "bf16"}},
                 {{"scale", "row"}, {"alpha", "1"}, {"w", "e5m2"}},
-                {{"scale", "tensor"}, {"result_scale", "1"}, {"out", "f16"}}},
+                {{"scale", "tensor"}, {"result_scale", "1"}, {"out", "e4m3"}}},
 }};
 
 const Register blocks{CaseSet{

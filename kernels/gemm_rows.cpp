@@ -99,6 +99,8 @@ void forward(const Launch& launch) {
   const Epilogue epilogue = epilogue_of(launch);
   const auto* offs = launch.in<std::int32_t>("offs");
   const Dtype dtype = launch.outputs.front().spec->dtype;
+  const Conversion stored{.overflow =
+                              format(dtype).bits > 8 ? Overflow::Infinity : Overflow::Saturate};
   std::byte* y = launch.out<std::byte>("y");
   std::int64_t first = 0;
   for (std::int64_t part = 0; part < std::max(T, G); ++part) {
@@ -110,7 +112,8 @@ void forward(const Launch& launch) {
       for (std::int64_t n = 0; n < N; ++n)
         store_code(
             dtype, y, m * N + n,
-            encode(dtype, static_cast<double>(epilogue(sums.row(m - first)[n], m * N + n, m, n))));
+            encode(dtype, static_cast<double>(epilogue(sums.row(m - first)[n], m * N + n, m, n)),
+                   stored));
     first = end;
   }
 }

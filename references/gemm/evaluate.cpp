@@ -54,11 +54,6 @@ Operands rows_of(const Problem& p, const Tensors& tensors, const char* name, con
           .scales = scale_codes(p, tensors, scale, first)};
 }
 
-float sum_value(Dtype accumulate, std::uint64_t code) {
-  return accumulate == Dtype::F32 ? std::bit_cast<float>(static_cast<std::uint32_t>(code))
-                                  : static_cast<float>(decode(accumulate, code));
-}
-
 std::vector<float> floats(const Tensors& tensors, const char* name) {
   const std::vector<double> wide = tensors.at(name).widened();
   return {wide.begin(), wide.end()};
@@ -94,7 +89,9 @@ std::uint64_t Epilogue::operator()(float sum, std::int64_t m, std::int64_t n) co
   double value = static_cast<double>(sum);
   if (fault_ == "P-gemm-double-rounding") value = round_to(Dtype::F16, value);
   const bool truncated = fault_ == "P-gemm-truncated-store";
-  return encode(p_.y, value, truncated ? Rounding::TowardZero : Rounding::NearestEven);
+  return encode(p_.y, value,
+                {.rounding = truncated ? Rounding::TowardZero : Rounding::NearestEven,
+                 .overflow = format(p_.y).bits > 8 ? Overflow::Infinity : Overflow::Saturate});
 }
 
 double Epilogue::factor(std::int64_t m, std::int64_t n) const {
@@ -189,7 +186,7 @@ Codes by_units(const Problem& p, const Tensors& inputs, const tensorcore::Schedu
         const std::uint64_t sum = tensorcore::accumulator(product, m, n, c, defect);
         const bool stored = epilogue.idle() && p.y == how.accumulate;
         y[static_cast<std::size_t>(at)] =
-            stored ? sum : epilogue(sum_value(how.accumulate, sum), part.first_x + m, n);
+            stored ? sum : epilogue(tensorcore::value_of(how.accumulate, sum), part.first_x + m, n);
       }
   }
   return y;

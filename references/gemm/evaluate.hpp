@@ -31,7 +31,7 @@ using Codes = std::vector<std::uint64_t>;
                              int threads);
 
 // What follows the sum: times scale_x[m] and scale_w[n], alpha, scale_result, each one f32
-// multiplication; then one rounding to nearest even.
+// multiplication; then one rounding to nearest even, which saturates where y has 8 bits.
 class Epilogue {
  public:
   Epilogue(const Problem&, const Tensors&, std::string_view fault);

@@ -114,6 +114,7 @@ ImportedCase import_case(const StoredCase& stored) {
   if (y != Dtype::F32) c.options.set("out", name(y));
   if (has(stored, "inputs/scale_a"))
     c.options.set("scale", stored.read("inputs/scale_a").elements() == 1 ? "tensor" : "row");
+  if (has(stored, "inputs/scale_result")) c.options.set("result_scale", "1");
   const std::string instruction = unit::attribute(stored, "instruction");
   if (!instruction.empty()) try {
       set_instruction(instruction, c);

@@ -36,11 +36,15 @@ Expected reference(const Case& c, const Tensors& inputs, bool) {
   return {.tensors = {{.spec = spec, .value = std::move(t.value), .scale = std::move(t.scale)}}};
 }
 
+// Products of one base; beyond that many it is worked out the fast way too.
+constexpr std::int64_t kMostOneByOne = std::int64_t{1} << 24;
+
 // A schedule leaves no rounding open: its variants are the base itself, worked out the fast way.
 Codes by_schedule(const Problem& p, const BaseRequest& r, const tensorcore::Schedule& schedule) {
-  const bool again = r.variation > 0 && r.fault.empty() && p.x != Dtype::F64;
-  return again ? by_lanes(p, r.inputs, schedule, /*threads=*/1)
-               : by_units(p, r.inputs, schedule, r.fault);
+  const bool fast = r.variation > 0 || p.T * p.M * p.N * p.K > kMostOneByOne;
+  return fast && r.fault.empty() && p.x != Dtype::F64
+             ? by_lanes(p, r.inputs, schedule, /*threads=*/1)
+             : by_units(p, r.inputs, schedule, r.fault);
 }
 
 Evaluation base(const BaseRequest& r) {

@@ -21,12 +21,9 @@ std::uint64_t code_of(const Product& p, const Operands& x, std::int64_t row, std
   return code;
 }
 
-// Types as the unit sees them: f32 patterns are tf32 operands to it, unless it multiplies f32.
 Instruction instruction_of(const Product& p) {
-  const auto seen = [&](Dtype d) {
-    return d == Dtype::F32 && p.schedule.unit->scheme != Scheme::Fma ? Dtype::TF32 : d;
-  };
-  return {p.schedule.unit, seen(p.a.dtype), seen(p.b.dtype), p.schedule.accumulate};
+  const Unit& unit = *p.schedule.unit;
+  return {&unit, unit.sees(p.a.dtype), unit.sees(p.b.dtype), p.schedule.accumulate};
 }
 
 struct Codes {
@@ -71,10 +68,6 @@ std::vector<Slice> slices_of(const Product& p) {
   return all;
 }
 
-float float_of(Dtype accumulate, std::uint64_t code) {
-  if (accumulate == Dtype::F32) return std::bit_cast<float>(static_cast<std::uint32_t>(code));
-  return static_cast<float>(decode(accumulate, code));
-}
 std::uint64_t code_of(Dtype accumulate, float value) {
   return accumulate == Dtype::F32 ? std::bit_cast<std::uint32_t>(value)
                                   : encode(accumulate, static_cast<double>(value));
@@ -88,9 +81,9 @@ class Panel {
   Panel(const Product& p, const Operands& x, std::int64_t lanes, int shift)
       : lanes_(lanes), instructions_(ceil_div(p.K, p.schedule.unit->k)) {
     const Unit& unit = *p.schedule.unit;
-    K_ = instructions_ * unit.k;
+    depth_ = instructions_ * unit.k;
     const std::int64_t groups = ceil_div(x.rows, lanes);
-    const auto n = static_cast<std::size_t>(groups * lanes * K_);
+    const auto n = static_cast<std::size_t>(groups * lanes * depth_);
     size_.assign(n, 0), exponent_.assign(n, kNoExponent), sign_.assign(n, 0);
     special_.assign(static_cast<std::size_t>(groups * instructions_), 0);
     const Dtype dtype = instruction_of({.a = x, .b = x, .schedule = p.schedule}).a;
@@ -109,7 +102,7 @@ class Panel {
   }
 
   [[nodiscard]] Apart rows(std::int64_t group) const {
-    const auto at = static_cast<std::size_t>(group * lanes_ * K_);
+    const auto at = static_cast<std::size_t>(group * lanes_ * depth_);
     return {size_.data() + at, exponent_.data() + at, sign_.data() + at};
   }
   [[nodiscard]] const std::uint8_t* special(std::int64_t group) const {
@@ -119,7 +112,7 @@ class Panel {
 
  private:
   [[nodiscard]] std::size_t at(std::int64_t row, std::int64_t k) const {
-    return static_cast<std::size_t>((row / lanes_ * K_ + k) * lanes_ + row % lanes_);
+    return static_cast<std::size_t>((row / lanes_ * depth_ + k) * lanes_ + row % lanes_);
   }
   void put(std::int64_t row, std::int64_t k, const Operand& x, int per_instruction, int shift) {
     if (x.kind != Operand::Class::Finite)
@@ -159,7 +152,7 @@ class Panel {
       }
   }
 
-  std::int64_t lanes_ = 1, instructions_ = 0, K_ = 0;
+  std::int64_t lanes_ = 1, instructions_ = 0, depth_ = 0;
   std::vector<std::int32_t> size_ = {}, exponent_ = {}, sign_ = {};
   std::vector<std::uint8_t> special_ = {};
 };
@@ -176,7 +169,7 @@ float exact_lane(const void* context, std::int64_t row, int lane, std::int64_t i
   const std::int64_t n = at.column + lane;
   if (n >= p.b.rows) return 0;
   const Dtype accumulate = p.schedule.accumulate;
-  return float_of(accumulate, one_instruction(p, row, n, {instruction * p.schedule.unit->k, p.K},
+  return value_of(accumulate, one_instruction(p, row, n, {instruction * p.schedule.unit->k, p.K},
                                               code_of(accumulate, c), {}));
 }
 
@@ -292,6 +285,11 @@ bool fits_lanes(const Product& p) {
 
 }  // namespace
 
+float value_of(Dtype accumulate, std::uint64_t code) {
+  return accumulate == Dtype::F32 ? std::bit_cast<float>(static_cast<std::uint32_t>(code))
+                                  : static_cast<float>(decode(accumulate, code));
+}
+
 std::uint64_t accumulator(const Product& p, std::int64_t m, std::int64_t n, std::uint64_t c,
                           const Defect& defect) {
   const Schedule& s = p.schedule;
@@ -314,7 +312,7 @@ std::vector<float> accumulators(const Product& p, int threads, Isa isa) {
         for (std::int64_t n = 0; n < p.b.rows; ++n) {
           const std::int64_t at = m * p.b.rows + n;
           const float c = p.c == nullptr ? 0 : p.c[at];
-          y[static_cast<std::size_t>(at)] = float_of(
+          y[static_cast<std::size_t>(at)] = value_of(
               p.schedule.accumulate, accumulator(p, m, n, code_of(p.schedule.accumulate, c)));
         }
     });

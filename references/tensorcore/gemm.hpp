@@ -43,6 +43,9 @@ struct Product {
 [[nodiscard]] std::uint64_t accumulator(const Product& p, std::int64_t m, std::int64_t n,
                                         std::uint64_t c = 0, const Defect& = {});
 
+// An accumulator as a number; an f32 keeps its bits.
+[[nodiscard]] float value_of(Dtype accumulate, std::uint64_t code);
+
 // All accumulators (M N, f32 patterns; f16 accumulators are widened), 16 columns at a time, by the
 // widest instruction set of this machine. Bit for bit those of accumulator(), whatever the threads.
 [[nodiscard]] std::vector<float> accumulators(const Product&, int threads);

@@ -1,7 +1,6 @@
 // Sixteen columns at a time give the bits of one dot product after another.
 #include "references/tensorcore/gemm.hpp"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -50,9 +49,7 @@ void expect_equal(const Product& p) {
   for (std::int64_t m = 0; m < p.a.rows; ++m)
     for (std::int64_t n = 0; n < p.b.rows; ++n) {
       const std::uint64_t c = accumulator(p, m, n);
-      want.push_back(p.schedule.accumulate == Dtype::F32
-                         ? std::bit_cast<float>(static_cast<std::uint32_t>(c))
-                         : static_cast<float>(decode(Dtype::F16, c)));
+      want.push_back(value_of(p.schedule.accumulate, c));
     }
   for (const Isa isa : instruction_sets())
     for (const int threads : {1, 3}) {

@@ -59,13 +59,10 @@ std::string name_of(const Schedule& s) {
 }
 
 std::optional<Schedule> schedule_for(const ScheduleName& name, Dtype a, Dtype b) {
-  const auto seen = [&](Dtype d, const Unit& unit) {
-    return d == Dtype::F32 && unit.scheme != Scheme::Fma ? Dtype::TF32 : d;
-  };
   for (const Unit& unit : units())
-    if (matches(unit, name) && unit.takes(seen(a, unit), seen(b, unit)))
+    if (matches(unit, name) && unit.takes(unit.sees(a), unit.sees(b)))
       return Schedule{.unit = &unit,
-                      .accumulate = seen(a, unit) == Dtype::F64 ? Dtype::F64 : name.accumulate,
+                      .accumulate = unit.sees(a) == Dtype::F64 ? Dtype::F64 : name.accumulate,
                       .slice = name.slice,
                       .nearest_inputs = name.nearest_inputs,
                       .descending = name.descending};

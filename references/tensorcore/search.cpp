@@ -1,26 +1,24 @@
 #include "references/tensorcore/search.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <fmt/format.h>
+#include <tuple>
 
 #include "references/tensorcore/schedule.hpp"
 
 namespace parity::tensorcore {
 namespace {
 
+constexpr std::int64_t kTileDepth = 32;
+constexpr std::int64_t kFirst = 4;    // outputs of which one at least must come out
 constexpr std::int64_t kSample = 24;  // outputs that a schedule must give before all are asked for
 
-Dtype seen(Dtype d, const Unit& unit) {
-  return d == Dtype::F32 && unit.scheme != Scheme::Fma ? Dtype::TF32 : d;
-}
-
-// The simplest first: one chain, then longer slices before shorter ones.
+// The simplest first: added upwards, slices of whole tiles of 32, and the fewer the sooner.
 std::vector<Schedule> schedules(const Product& p, std::string_view arch) {
   const Scaling scaling = p.a.scales.empty() ? Scaling::None : Scaling::E8M0;
   std::vector<Schedule> all;
   for (const Unit& unit : units()) {
-    if (unit.arch != arch || !unit.takes(seen(p.a.dtype, unit), seen(p.b.dtype, unit))) continue;
+    if (unit.arch != arch || !unit.takes(unit.sees(p.a.dtype), unit.sees(p.b.dtype))) continue;
     if (scaling == Scaling::None ? unit.scaling != Scaling::None : unit.scaling == Scaling::None)
       continue;
     const bool tf32 = p.a.dtype == Dtype::F32 && unit.scheme != Scheme::Fma;
@@ -40,14 +38,12 @@ std::vector<Schedule> schedules(const Product& p, std::string_view arch) {
       }
     }
   }
-  std::ranges::stable_sort(
-      all, {}, [&](const Schedule& s) { return s.slice == 0 ? 1 : (p.K + s.slice - 1) / s.slice; });
+  const auto oddity = [&](const Schedule& s) {
+    const std::int64_t pieces = s.slice == 0 ? 1 : (p.K + s.slice - 1) / s.slice;
+    return std::tuple(s.descending, s.slice % kTileDepth != 0, pieces);
+  };
+  std::ranges::stable_sort(all, {}, oddity);
   return all;
-}
-
-float value_of(Dtype accumulate, std::uint64_t code) {
-  return accumulate == Dtype::F32 ? std::bit_cast<float>(static_cast<std::uint32_t>(code))
-                                  : static_cast<float>(decode(accumulate, code));
 }
 
 // Outputs of the sample that come out; fewer where they can be neither all nor more than `best`.
@@ -60,6 +56,7 @@ std::int64_t equal_in_sample(const Observation& o, const Product& p, std::int64_
     equal += o.store(sum, m, n) == o.stored(m, n) ? 1 : 0;
     const std::int64_t possible = equal + count - i - 1;
     if (possible < count && possible <= best) break;
+    if (i + 1 == kFirst && equal == 0) break;
   }
   return equal;
 }

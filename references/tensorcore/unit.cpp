@@ -107,8 +107,13 @@ bool Unit::takes(Dtype a, Dtype b) const {
   return both && mixed;
 }
 
+Dtype Unit::sees(Dtype stored) const {
+  return stored == F32 && scheme != Scheme::Fma ? TF32 : stored;
+}
+
 std::string Unit::name() const {
   std::vector<std::string_view> types;
+  types.reserve(inputs.size());
   for (const Dtype d : inputs) types.push_back(parity::name(d));
   return fmt::format("{} {} {} k{}", arch, family, fmt::join(types, ","), k);
 }

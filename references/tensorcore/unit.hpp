@@ -53,6 +53,8 @@ struct Unit {
   bool hw_verified = false;  // every recorded result of the hardware is reproduced bit for bit
 
   [[nodiscard]] bool takes(Dtype a, Dtype b) const;
+  // What it takes a stored operand for: f32 patterns are tf32 to all but a multiply-add.
+  [[nodiscard]] Dtype sees(Dtype stored) const;
   [[nodiscard]] std::string name() const;  // "sm_90 wgmma e4m3,e5m2 k32"
 };
 
