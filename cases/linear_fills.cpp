@@ -39,6 +39,14 @@ void uneven(const RowDraw& d, std::span<double> out) {
     out[i] = std::ldexp(out[i], static_cast<int>(d.row % 4) - static_cast<int>(i / 16 % 3));
 }
 
+// Blocks from 2^0 to 2^-6: their terms share no grid, so that the order of a sum shows in its bits.
+void spread(const RowDraw& d, std::span<double> out) {
+  normal(d, out);
+  if (d.spec.dtype == Dtype::U8) return;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = std::ldexp(out[i], -static_cast<int>(i / 16 % 7));
+}
+
 // Channels that a few outliers dominate.
 void outliers(const RowDraw& d, std::span<double> out) {
   normal(d, out);
@@ -73,6 +81,7 @@ void integers(const RowDraw& d, std::span<double> out) {
 
 const Fill kNormal{"normal", "the usual case", normal};
 const Fill kUneven{"uneven", "scales differ by row and block", uneven};
+const Fill kSpread{"spread", "blocks of many sizes: orders of a sum differ", spread};
 const Fill kOutliers{"outliers", "few elements fix the scales", outliers};
 const Fill kIntegers{"integers", "stored exactly under power-of-two scales", integers, true};
 

@@ -5,7 +5,7 @@
 
 namespace parity::linear_fills {
 
-extern const Fill kNormal, kUneven, kOutliers, kIntegers;
+extern const Fill kNormal, kUneven, kSpread, kOutliers, kIntegers;
 
 Sizes sizes(std::int64_t M, std::int64_t N, std::int64_t K);
 

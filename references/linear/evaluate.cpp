@@ -359,9 +359,6 @@ Bound bound(const Case& c, const Contract& contract, const TensorSpec& spec) {
               "it one for each shard's part and its reduction, the factor and the bias"};
 }
 
-constexpr std::string_view kNoChain =
-    "no case has its recipe: the chain of its operands is not registered";
-
 std::vector<FaultDef> faults() {
   return {
       {"P-lin-bf16-sum", "", "sums in bf16"},
@@ -378,27 +375,14 @@ std::vector<FaultDef> faults() {
       {"P-lin-one-shard", "", "partial sums of the other ranks never reduced"},
       {"P-lin-no-bias", "", "bias left out"},
       {"P-lin-bias-gradient", "", "no gradient for the bias (torchao QAT)"},
-      {.id = "P-lin-order",
-       .what = "k-blocks summed backwards where the source states their order",
-       .unsupported = kNoChain},
-      {.id = "P-lin-two-signs",
-       .what = "the transform's two operands take different sign vectors (torchao #4369)",
-       .unsupported = kNoChain},
-      {.id = "P-lin-weight-rows",
-       .what = "scales of 1x16 blocks of w used for its transpose",
-       .unsupported = kNoChain},
-      {.id = "P-lin-gradient-nearest",
-       .what = "gradients rounded to nearest where they are stochastic",
-       .unsupported = kNoChain},
-      {.id = "P-lin-shared-random",
-       .what = "both copies of dy drawn from the same random bits",
-       .unsupported = kNoChain},
-      {.id = "P-lin-gradient-format",
-       .what = "gradients in e4m3 where the recipe has e5m2",
-       .unsupported = kNoChain},
-      {.id = "P-lin-result-scale",
-       .what = "scale of an eight-bit result ignored (pytorch #190449)",
-       .unsupported = kNoChain},
+      {"P-lin-order", "", "k-blocks summed backwards where the source states their order"},
+      {"P-lin-two-signs", "",
+       "the transform's two operands take different sign vectors (torchao #4369)"},
+      {"P-lin-weight-rows", "", "scales of 1x16 blocks of w used for its transpose"},
+      {"P-lin-gradient-nearest", "", "gradients rounded to nearest where they are stochastic"},
+      {"P-lin-shared-random", "", "both copies of dy drawn from the same random bits"},
+      {"P-lin-gradient-format", "", "gradients in e4m3 where the recipe has e5m2"},
+      {"P-lin-result-scale", "", "scale of an eight-bit result ignored (pytorch #190449)"},
       {.id = "P-lin-groups",
        .what = "scales of grouped columns laid out over all tokens, not restarted for each expert",
        .unsupported = "grouped layouts are judged by the chains with groups, byte by byte"},
