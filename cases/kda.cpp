@@ -216,5 +216,12 @@ const Register forward_only{Explanation{
     .hole = "the kernel has no backward",
     .why = "the recurrent form decodes token by token; training takes the chunked one"}};
 
+const Register forward_only_on_gpus{
+    Explanation{.op = "kda",
+                .direction = "backward",
+                .kernel = "kda.cuda_chunked_*",
+                .hole = "the kernel has no backward",
+                .why = "a forward for inference; gradients are taken on the CPU or with LibTorch"}};
+
 }  // namespace
 }  // namespace parity

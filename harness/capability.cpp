@@ -26,12 +26,13 @@ std::string missing_avx512() {
   return missing_avx2();
 }
 
-// "90a", "100": a kernel with the letter runs on exactly that capability; without it on later ones
-// of the same major.
+// "90a", "100", "90+": a kernel with the letter runs on exactly that capability; without it on
+// later ones of the same major; with the plus on every later one.
 std::string missing_device(std::string_view sm) {
   const bool exact = sm.ends_with('a') || sm.ends_with('f');
+  const bool later = sm.ends_with('+');
   int number = 0;
-  const std::string_view digits = exact ? sm.substr(0, sm.size() - 1) : sm;
+  const std::string_view digits = exact || later ? sm.substr(0, sm.size() - 1) : sm;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (read.ec != std::errc() || read.ptr != digits.data() + digits.size())
     return fmt::format("needs 'sm_{}', which is no compute capability", sm);
@@ -40,7 +41,7 @@ std::string missing_device(std::string_view sm) {
   std::string seen;
   for (const DeviceInfo& d : report.devices) {
     const int have = d.major * 10 + d.minor;
-    if (have == number || (!exact && d.major == number / 10 && have > number)) return "";
+    if (have == number || (!exact && (later || d.major == number / 10) && have > number)) return "";
     seen += (seen.empty() ? "" : ", ") + fmt::format("{} ({})", d.name, d.sm());
   }
   return fmt::format("needs an sm_{} GPU; here: {}", sm, seen);

@@ -38,6 +38,8 @@ class GuardedBuffer {
 
   std::span<std::byte> payload() { return {memory_.get() + kCanaryBytes, bytes_}; }
   std::span<const std::byte> payload() const { return {memory_.get() + kCanaryBytes, bytes_}; }
+  // With the canaries: what is copied to a device and back.
+  std::span<std::byte> whole() { return {memory_.get(), bytes_ + 2 * kCanaryBytes}; }
   void poison(int which);
   void repair_canaries();
   // "" while both canaries are whole; else where the nearest broken byte lies: "byte 3 past the end

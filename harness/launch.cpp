@@ -6,7 +6,10 @@
 #include <chrono>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 
+#include "harness/cuda/device_memory.hpp"
+#include "harness/cuda/launched.hpp"
 #include "harness/failure.hpp"
 #include "harness/guard.hpp"
 #include "harness/source.hpp"
@@ -22,6 +25,29 @@ struct GuardedTensor {
   std::string called() const { return fmt::format("{} '{}'", name(spec.role), spec.name); }
 };
 
+// Where one call of a kernel finds its memory: the guarded buffers themselves, or images of them on
+// the device, canaries and all. What the kernel did to an image comes back with fetch(), so that
+// host and device kernels are inspected alike.
+class Places {
+ public:
+  explicit Places(DeviceStream* device) : device_(device) {}
+
+  std::byte* of(GuardedBuffer& buffer) {
+    if (!device_) return buffer.payload().data();
+    Image& image = images_.emplace_back(&buffer, DeviceMemory(buffer.whole().size()));
+    device_->upload(buffer.whole(), image.second);
+    return image.second.data() + kCanaryBytes;
+  }
+  void fetch() {
+    for (const auto& [buffer, image] : images_) device_->download(image, buffer->whole());
+  }
+
+ private:
+  using Image = std::pair<GuardedBuffer*, DeviceMemory>;
+  DeviceStream* device_;  // null: the kernel runs here
+  std::vector<Image> images_ = {};
+};
+
 class Arena {
  public:
   Arena(const KernelDef& kernel, const Options& options, std::string_view fault,
@@ -33,6 +59,7 @@ class Arena {
       throw Failure(fmt::format("{} has no backward", kernel.name));
     // A backward without saved tensors does not need its forward.
     forward_ = request.direction != Direction::Backward || kernel.saved != nullptr;
+    if (runs_on_device(kernel)) stream_.emplace();
     for (const Tensor& t : request.inputs.list()) inputs_.emplace_back(t.spec);
     for (const TensorSpec& spec : op.outputs(request.problem)) {
       const bool gradient = spec.role == Role::Gradient;
@@ -46,7 +73,9 @@ class Arena {
 
   Observed run() {
     Observed observed;
+    take_launched();
     launch(observed, 0);
+    observed.device_kernels = take_launched();
     for (std::vector<GuardedTensor>* list : {&outputs_, &gradients_})
       for (const GuardedTensor& t : *list) {
         if (!answers(t.spec.role, request_.direction)) continue;  // the forward of a backward
@@ -69,6 +98,7 @@ class Arena {
       observed.unwritten += u.bytes();
       if (!u.empty()) observed.complaints.push_back(u.sentence());
     }
+    if (stream_) DeviceStream::finish();  // a kernel on a stream of its own may still fail
     return observed;
   }
 
@@ -114,13 +144,13 @@ class Arena {
 
   void call(Observed& observed, Direction direction, void (*function)(const Launch&)) {
     const bool backward = direction == Direction::Backward;
+    Places places(stream_ ? &*stream_ : nullptr);
     std::vector<TensorView> in, out, save;
     for (GuardedTensor& t : inputs_)
-      if (backward || t.spec.role != Role::Cotangent)
-        in.push_back({&t.spec, t.buffer.payload().data()});
+      if (backward || t.spec.role != Role::Cotangent) in.push_back({&t.spec, places.of(t.buffer)});
     for (GuardedTensor& t : backward ? gradients_ : outputs_)
-      out.push_back({&t.spec, t.buffer.payload().data()});
-    for (GuardedTensor& t : saved_) save.push_back({&t.spec, t.buffer.payload().data()});
+      out.push_back({&t.spec, places.of(t.buffer)});
+    for (GuardedTensor& t : saved_) save.push_back({&t.spec, places.of(t.buffer)});
     GuardedBuffer workspace(
         Dtype::F32,
         kernel_.workspace ? kernel_.workspace(request_.problem, options_, direction) : 0);
@@ -130,15 +160,18 @@ class Arena {
                            .inputs = in,
                            .outputs = out,
                            .saved = save,
-                           .workspace = workspace.payload(),
+                           .workspace = {places.of(workspace), workspace.payload().size()},
                            .threads = request_.threads,
-                           .fault = fault_};
+                           .fault = fault_,
+                           .stream = stream_ ? stream_->handle() : nullptr};
     std::fenv_t environment;
     std::fegetenv(&environment);  // a kernel may flush subnormals; what follows must not
-    const auto start = std::chrono::steady_clock::now();
     try {
-      function(arguments);
+      observed.kernel_ms += timed([&] { function(arguments); });
+      places.fetch();
     } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const DeviceError&) {
       throw;
     } catch (const std::exception& e) {
       throw LaunchError(fmt::format("the kernel's {} threw: {}", name(direction), e.what()));
@@ -146,14 +179,26 @@ class Arena {
       throw LaunchError(
           fmt::format("the kernel's {} threw something that is no exception", name(direction)));
     }
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     std::fesetenv(&environment);
-    observed.kernel_ms += took.count();
     if (const std::string broken = workspace.broken_canary(); !broken.empty()) {
       observed.canaries_whole = false;
       observed.complaints.push_back(
           fmt::format("{} wrote outside its workspace: {}", name(direction), broken));
     }
+  }
+
+  // Milliseconds: of the host, or between events of the stream.
+  template <class Function>
+  double timed(const Function& function) {
+    if (stream_) {
+      stream_->start();
+      function();
+      return stream_->stop();
+    }
+    const auto start = std::chrono::steady_clock::now();
+    function();
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    return took.count();
   }
 
   // Canaries and inputs after a call; what was damaged is mended, so that each damage is told once.
@@ -186,6 +231,7 @@ class Arena {
   std::string_view fault_;
   const RunRequest& request_;
   bool forward_ = true, backward_ = false;
+  std::optional<DeviceStream> stream_ = {};  // of a GPU kernel
   std::vector<GuardedTensor> inputs_ = {}, outputs_ = {}, gradients_ = {}, saved_ = {};
   std::vector<Unwritten> unwritten_ = {};
   std::vector<const GuardedTensor*> tracked_ = {};
@@ -203,6 +249,8 @@ std::string why_not(const KernelDef& kernel, const Options& options, const Case&
 }
 
 }  // namespace
+
+bool runs_on_device(const KernelDef& kernel) { return kernel.needs.starts_with("sm_"); }
 
 Candidate candidate_of(const KernelDef& kernel, const Options& options, const Case& problem,
                        std::string_view fault) {

@@ -135,6 +135,8 @@ struct CaseRecord {
   std::string expected = {};  // "fail" where the candidate is known to be damaged
   std::string fault = {};     // of a mutant
   bool hw_verified = false;
+  // Where a GPU kernel ran: "name", "sm", "driver", "kernels" (the device functions launched).
+  std::map<std::string, std::string> device = {};
   std::string contract = {};
   std::vector<TensorRecord> tensors = {};
   Accounting accounting = {};

@@ -74,8 +74,8 @@ void fields(A& a, CaseRecord& r) {
   a("direction", r.direction), a("check", r.check), a("lane", r.lane), a("status", r.status),
       a("reason", r.reason);
   a("error_kind", r.error_kind), a("view", r.view), a("views", r.views), a("expected", r.expected);
-  a("fault", r.fault), a("hw_verified", r.hw_verified), a("contract", r.contract),
-      a("tensors", r.tensors);
+  a("fault", r.fault), a("hw_verified", r.hw_verified), a("device", r.device),
+      a("contract", r.contract), a("tensors", r.tensors);
   a("accounting", r.accounting), a("time_ms", r.time_ms), a("repro", r.repro);
 }
 template <class A>

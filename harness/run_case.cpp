@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <set>
 
+#include "harness/cuda/device_info.hpp"
+#include "harness/cuda/device_memory.hpp"
 #include "harness/determinism.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
@@ -17,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kUnclaimedLaunches = 3;  // of a kernel that claims no determinism
+constexpr int kDeviceLaunches = 2;     // of a GPU kernel: races show between launches
 
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -42,6 +45,14 @@ void account(CaseRecord& record, const Observed& observed) {
   a.canaries_whole = observed.canaries_whole;
   a.unwritten = observed.unwritten;
   a.complaints = observed.complaints;
+  if (!observed.device_kernels.empty()) {
+    const DeviceReport report = query_device_in_use();
+    if (report.devices.empty()) throw DeviceError(report.reason);
+    record.device = {{"name", report.devices.front().name},
+                     {"sm", report.devices.front().sm()},
+                     {"driver", cuda_version_text(report.driver_version)},
+                     {"kernels", fmt::format("{}", fmt::join(observed.device_kernels, ", "))}};
+  }
   std::set<std::string> names;
   for (const Tensor& t : observed.tensors.list()) {
     a.produced += size_of(t);
@@ -169,8 +180,10 @@ void walk_case(CaseRecord& record, const Subject& subject, const Candidate& cand
   BitCheck launched;
   // A kernel that claims no determinism is repeated all the same: how far its launches differ is
   // part of its noise.
+  const bool on_device = candidate.kernel && runs_on_device(*candidate.kernel);
   const int repeat =
-      candidate.contract.deterministic ? walk.repeat : std::max(walk.repeat, kUnclaimedLaunches);
+      std::max({walk.repeat, candidate.contract.deterministic ? 1 : kUnclaimedLaunches,
+                on_device ? kDeviceLaunches : 1});
   if (repeat > 1 && !candidate.stored) {
     // Repeats alone here; thread counts and the op's invariants belong to the bitwise check.
     Candidate repeats = candidate;
@@ -243,6 +256,8 @@ CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Kn
     if (walk.waive && candidate.fault.empty()) apply_waivers(record, registry().waivers, today());
   } catch (const LaunchError& e) {
     set_error(record, "crash", e.what());
+  } catch (const DeviceError& e) {
+    set_error(record, "device", e.what());
   } catch (const std::bad_alloc&) {
     set_error(record, "memory", "out of memory");
   } catch (const Failure& e) {

@@ -20,7 +20,8 @@ struct Observed {
   std::int64_t unwritten = 0;                // bytes of outputs that nobody wrote
   std::vector<std::string> complaints = {};  // one sentence each: which tensor, which offset
   double kernel_ms = 0;
-  std::string refused = {};  // the candidate refuses these inputs, and why
+  std::vector<std::string> device_kernels = {};  // device functions that were launched, by name
+  std::string refused = {};                      // the candidate refuses these inputs, and why
 };
 
 // Kernel threads of a launch: fixed, so that no result depends on the machine, and more than one,

@@ -5,7 +5,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
   set(commit unknown)
   execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD
     OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  if(NOT failed)
+  if(DEFINED ENV{PARITY_COMMIT}) # of sources without their history
+    set(commit $ENV{PARITY_COMMIT})
+  elseif(NOT failed)
     set(commit ${head})
     execute_process(COMMAND git -C ${SOURCE} status --porcelain --untracked-files=no OUTPUT_VARIABLE changes ERROR_QUIET)
     if(changes)

@@ -49,7 +49,8 @@ if(PARITY_HAS_CUDA)
   target_link_options(parity_cudart INTERFACE -Wl,--exclude-libs,libcudart_static.a)
 endif()
 
-# parity_cuda_objects(NAME OUT FILES...): compiles each .cu for the architectures that its suffix names (90, 100 and 120 where it names none)
+# parity_cuda_objects(NAME OUT FILES...): compiles each .cu for the architecture that its suffix names (for all four, and as PTX for later
+# devices, where it names none)
 # and puts the objects into OUT.
 function(parity_cuda_objects name out)
   set(objects "")
@@ -67,7 +68,7 @@ function(parity_cuda_objects name out)
     endforeach()
     if(plain)
       add_library(${name} OBJECT ${plain})
-      set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "90-real;100-real;120")
+      set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "90a-real;100a-real;103a-real;120a-real;90-virtual")
       list(APPEND libraries ${name})
     endif()
     foreach(library IN LISTS libraries)

@@ -17,7 +17,7 @@ endfunction()
 
 set(rest ${every_cpp})
 if(PARITY_HAS_CUDA)
-  parity_take(unused rest "_nocuda\\.cpp$")
+  parity_take(unused rest "_nocuda(_test)?\\.cpp$")
 endif()
 parity_take(torch_test_cpp rest "_torch_test\\.cpp$")
 parity_take(test_cpp rest "_test\\.cpp$")
@@ -35,6 +35,7 @@ parity_take(golden_cpp rest "^golden/")
 parity_take(reports_cpp rest "^reports/")
 
 set(rest_cu ${every_cu})
+parity_take(test_cu rest_cu "_test\\.cu$")
 parity_take(hub_cu rest_cu "^harness/")
 parity_take(kernels_cu rest_cu "^kernels/")
 

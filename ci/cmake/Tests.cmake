@@ -27,7 +27,8 @@ function(parity_add_tests name shards)
 endfunction()
 
 if(GTest_FOUND AND test_cpp)
-  add_executable(parity_tests ${test_cpp} ${test_paths} ${kernels_cuda_objects})
+  parity_cuda_objects(tests_cuda tests_cuda_objects ${test_cu})
+  add_executable(parity_tests ${test_cpp} ${test_paths} ${kernels_cuda_objects} ${tests_cuda_objects})
   target_link_libraries(parity_tests PRIVATE
     parity_flags ${spokes} hub ${spoke_libraries} CLI11::CLI11 benchmark::benchmark GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(parity_tests PROPERTIES LINKER_LANGUAGE CXX ENABLE_EXPORTS ON)

@@ -38,11 +38,13 @@ void judge(CoverageRow& row, const KernelInfo& kernel) {
   row.cases = at(kernel.taken, key);
   row.exact_probes = at(kernel.exact, key);
   row.mutants += shown(kernel.faults);
-  if (const std::string why = missing_capability(kernel.needs); !why.empty())
-    row.explained.push_back("not here: " + why);
+  const std::string missing = missing_capability(kernel.needs);
+  if (!missing.empty()) row.explained.push_back("not here: " + missing);
   if (!has(kernel.directions, row.direction)) {
     row.holes.push_back("the kernel has no " + row.direction);
     row.cases = row.exact_probes = 0;
+  } else if (!missing.empty()) {
+    return;  // it takes no case here; which it takes is seen where it runs
   } else if (row.cases == 0) {
     const std::string why = most_refused(kernel);
     row.holes.push_back("no case" + (why.empty() ? "" : ": " + why));
@@ -105,8 +107,13 @@ Coverage coverage(const Catalogue& all, const std::string& why_no_torch) {
       }
       result.rows.push_back(std::move(row));
     }
-  for (std::size_t i = 0; i < used.size(); ++i)
-    if (!used[i] && why_no_torch.empty()) result.idle.push_back(all.explanations[i]);
+  const bool no_gpu_kernels = std::ranges::none_of(
+      all.kernels, [](const KernelInfo& k) { return k.needs.starts_with("sm_"); });
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const bool of_cuda = all.explanations[i].kernel.find("cuda") != std::string::npos;
+    if (!used[i] && why_no_torch.empty() && !(of_cuda && no_gpu_kernels))
+      result.idle.push_back(all.explanations[i]);
+  }
   return result;
 }
 

@@ -116,5 +116,23 @@ TEST(Coverage, ABuildWithoutLibTorchSaysSo) {
   EXPECT_TRUE(covered.idle.empty());  // it may explain what is not here
 }
 
+TEST(Coverage, WhatOtherHardwareTakesIsNoHole) {
+  Catalogue all = sample();
+  all.kernels[0].needs = "nothing known";
+  const std::vector<CoverageRow> rows = coverage(all, "").rows;
+  EXPECT_EQ(row_of(rows, "op", "forward", "f64").holes, std::vector<std::string>{});
+  EXPECT_EQ(
+      row_of(rows, "op", "forward", "f64").explained,
+      std::vector<std::string>{"not here: needs 'nothing known', which parity does not know"});
+}
+
+TEST(Coverage, WithoutGpuKernelsWhatExplainsThemIsNotIdle) {
+  Catalogue all = sample();
+  all.explanations = {{.op = "op", .kernel = "op.cuda_*", .hole = "none", .why = "w"}};
+  EXPECT_TRUE(coverage(all, "").idle.empty());
+  all.kernels[0].needs = "sm_90+";
+  EXPECT_EQ(coverage(all, "").idle.size(), 1U);
+}
+
 }  // namespace
 }  // namespace parity::cli

@@ -11,6 +11,7 @@
 #include "harness/cuda/device_info.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
+#include "harness/launch.hpp"
 #include "harness/text.hpp"
 #include "harness/walk.hpp"
 
@@ -96,7 +97,7 @@ bool matches(std::string_view pattern, const Case& problem, const Candidate& can
 }
 
 bool on_gpu(const Candidate& candidate) {
-  if (candidate.kernel) return candidate.kernel->needs.starts_with("sm_");
+  if (candidate.kernel) return runs_on_device(*candidate.kernel);
   const KernelInfo* elsewhere = unloaded(candidate.name);
   return elsewhere && elsewhere->needs.starts_with("sm_");
 }

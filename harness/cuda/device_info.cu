@@ -45,4 +45,25 @@ DeviceReport query_devices_here() {
   return report;
 }
 
+DeviceReport query_device_in_use() {
+  DeviceReport report;
+  int device = 0;
+  cudaDeviceProp properties{};
+  cudaError_t status = cudaDriverGetVersion(&report.driver_version);
+  if (status == cudaSuccess) status = cudaRuntimeGetVersion(&report.runtime_version);
+  if (status == cudaSuccess) status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaGetDeviceProperties(&properties, device);
+  if (status != cudaSuccess) {
+    report.reason = cudaGetErrorString(status);
+    cudaGetLastError();
+    return report;
+  }
+  report.devices.push_back({.name = properties.name,
+                            .major = properties.major,
+                            .minor = properties.minor,
+                            .multiprocessors = properties.multiProcessorCount,
+                            .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)});
+  return report;
+}
+
 }  // namespace parity

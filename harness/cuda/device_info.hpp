@@ -35,6 +35,9 @@ DeviceReport query_devices();
 // fork afterwards.
 DeviceReport query_devices_here();
 
+// The device that this process uses, without touching others; free memory is not asked for.
+DeviceReport query_device_in_use();
+
 // "13.0" for 13000.
 std::string cuda_version_text(int version);
 
