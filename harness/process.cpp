@@ -4,11 +4,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
 #include <malloc.h>
+#include <new>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -52,6 +55,22 @@ std::string_view signal_name(int signal) {
     default:
       return "";
   }
+}
+
+// No default of the system and nobody's library ends a process by this signal.
+int out_of_memory_signal() { return SIGRTMAX; }
+
+std::terminate_handler terminate_before = nullptr;
+
+[[noreturn]] void end_by_cause() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    die_out_of_memory();
+  } catch (...) {
+  }
+  terminate_before();  // says what was thrown
+  std::abort();
 }
 
 }  // namespace
@@ -108,18 +127,21 @@ Ending kill_and_reap(pid_t pid) {
   return reap(pid);
 }
 
-Trouble explain(const Ending& ending, std::int64_t memory_limit) {
+Trouble explain(const Ending& ending, const MemoryLimit& limit) {
   if (WIFEXITED(ending.status))
     return {"crash",
             fmt::format("exited with code {} before it had finished", WEXITSTATUS(ending.status))};
   const int signal = WTERMSIG(ending.status);
   if (signal == SIGKILL)
     return {"memory", "killed by SIGKILL, which is what the system does when memory runs out"};
-  // An allocation that failed and was written to all the same.
-  if ((signal == SIGSEGV || signal == SIGABRT) && memory_limit > 0 &&
-      static_cast<double>(ending.max_rss_bytes) > 0.9 * static_cast<double>(memory_limit))
-    return {"memory", fmt::format("killed by {} at {} MiB resident", signal_name(signal),
-                                  ending.max_rss_bytes >> 20)};
+  if (signal == out_of_memory_signal())
+    return {"memory", "out of memory: an allocation failed, and nothing caught that"};
+  // malloc that failed and was written to all the same.
+  const std::int64_t grown = ending.max_rss_bytes - limit.start_bytes;
+  if ((signal == SIGSEGV || signal == SIGABRT) && limit.more_bytes > 0 &&
+      static_cast<double>(grown) > 0.9 * static_cast<double>(limit.more_bytes))
+    return {"memory", fmt::format("killed by {}, with {} MiB of the {} MiB that it may use",
+                                  signal_name(signal), grown >> 20, limit.more_bytes >> 20)};
   const std::string_view known = signal_name(signal);
   return {"crash", known.empty() ? fmt::format("killed by signal {}", signal)
                                  : fmt::format("killed by {}", known)};
@@ -161,22 +183,37 @@ bool become_child(pid_t parent) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
+  if (!terminate_before) terminate_before = std::set_terminate(end_by_cause);
   return true;
 }
 
-void limit_memory(std::int64_t more_bytes) {
-  if (more_bytes <= 0 || kSanitized) return;
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const auto bytes = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + more_bytes);
+void die_out_of_memory() {
+  const int signal = out_of_memory_signal();
+  ::signal(signal, SIG_DFL);
+  sigset_t only;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  ::raise(signal);
+  std::abort();
+}
+
+MemoryLimit limit_memory(std::int64_t more_bytes) {
+  if (more_bytes <= 0 || kSanitized) return {};
+  std::int64_t mapped = 0, resident = 0;  // pages
+  std::ifstream("/proc/self/statm") >> mapped >> resident;
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const auto bytes = static_cast<rlim_t>(mapped * page + more_bytes);
   rlimit limit{};
   ::getrlimit(RLIMIT_AS, &limit);
-  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
-    return;  // the user's own is tighter
-  limit.rlim_cur = bytes;
-  ::setrlimit(RLIMIT_AS, &limit);
-  std::ofstream("/proc/self/oom_score_adj")
-      << 1000;  // if memory runs out all the same, take this process
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > bytes) {
+    limit.rlim_cur = bytes;
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) return {};
+    std::ofstream("/proc/self/oom_score_adj")
+        << 1000;  // if memory runs out all the same, take this process
+  }
+  return {.more_bytes = static_cast<std::int64_t>(limit.rlim_cur) - mapped * page,
+          .start_bytes = resident * page};
 }
 
 pid_t lean_fork() {

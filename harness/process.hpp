@@ -84,7 +84,14 @@ struct Trouble {
   std::string kind = {};    // error_kind of a record
   std::string reason = {};  // a sentence
 };
-Trouble explain(const Ending&, std::int64_t memory_limit);
+// A limit of address space, as it holds for a process and what it forks; without one, both are 0.
+struct MemoryLimit {
+  std::int64_t more_bytes = 0;   // beyond what was mapped when it was set
+  std::int64_t start_bytes = 0;  // resident then
+};
+// Why a process ended. Where an allocation failed, the process says so itself (die_out_of_memory);
+// that memory ran out is guessed only of one that had filled its limit.
+Trouble explain(const Ending&, const MemoryLimit& = {});
 
 // Children of this process, started here or inherited from those that ended.
 std::vector<pid_t> children();
@@ -93,9 +100,13 @@ void kill_children(std::span<const pid_t> except = {});
 bool has_ended(pid_t pid);  // a child that is not reaped yet
 
 // First steps of a forked child: dies with its parent, leads a process group of its own, default
-// signals, no core file. Returns false where the parent is already gone.
+// signals, no core file, an uncaught std::bad_alloc ends in die_out_of_memory. Returns false where
+// the parent is already gone.
 bool become_child(pid_t parent);
-void limit_memory(std::int64_t more_bytes);  // address space beyond what is mapped now; <= 0: none
+[[noreturn]] void die_out_of_memory();  // so that explain() knows
+// Address space beyond what is mapped now; <= 0: none. Returns the limit that holds from now on:
+// the user's own where that is tighter, none under a sanitizer.
+MemoryLimit limit_memory(std::int64_t more_bytes);
 // fork, after this process gave the pages that it has freed back to the kernel: a fork copies the
 // table of all pages that its parent holds (140 MB freed but kept: 4 ms a fork).
 pid_t lean_fork();

@@ -243,8 +243,8 @@ class Suite {
     const bool timed_out = r.timed_out;
     const std::optional<Ending> ending = r.end();
     if (r.todo.empty()) return;
-    Trouble trouble = ending ? explain(*ending, options_.memory_bytes)
-                             : Trouble{"crash", "the child ended before it began"};
+    Trouble trouble =
+        ending ? explain(*ending) : Trouble{"crash", "the child ended before it began"};
     if (timed_out)
       trouble = {"timeout", fmt::format("no answer within {:g} s", options_.timeout_s)};
     std::vector<std::size_t> guilty = r.todo;

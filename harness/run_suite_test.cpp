@@ -5,6 +5,7 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <new>
 #include <set>
 #include <signal.h>
 #include <sys/wait.h>
@@ -188,16 +189,22 @@ TEST(Suite, ATruthThatFailsCostsItsSubjectOnly) {
              for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
            }),
            with_truth([](const Tensors&) -> Expected { throw std::bad_alloc(); }),
+           with_truth([](const Tensors&) -> Expected {
+             std::thread([] { throw std::bad_alloc(); }).join();
+             return {};
+           }),
            subject_of(scaled_case("test_scaled", "N5,D7"))},
           options);
-  ASSERT_EQ(o.records.size(), 5u);
+  ASSERT_EQ(o.records.size(), 6u);
   EXPECT_EQ(o.records[0].error_kind, "harness");
   EXPECT_THAT(o.records[0].reason, HasSubstr("no truth today"));
   EXPECT_EQ(o.records[1].error_kind, "crash");
   EXPECT_THAT(o.records[1].reason, HasSubstr("truth: killed by SIGABRT"));
   EXPECT_EQ(o.records[2].error_kind, "timeout");
   EXPECT_EQ(o.records[3].error_kind, "memory");
-  EXPECT_EQ(o.records[4].status, "pass") << o.records[4].reason;
+  EXPECT_EQ(o.records[4].error_kind, "memory");
+  EXPECT_THAT(o.records[4].reason, HasSubstr("truth: out of memory"));
+  EXPECT_EQ(o.records[5].status, "pass") << o.records[5].reason;
 }
 
 TEST(Suite, ARefusingTruthMakesTheCaseUnsupported) {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fmt/format.h>
+#include <new>
 #include <optional>
 #include <poll.h>
 #include <signal.h>
@@ -41,6 +42,8 @@ bool on_device(const Candidate& c) {
       if (record.status == name(Status::Error)) break;
     }
     ::_exit(0);
+  } catch (const std::bad_alloc&) {  // of a kernel that kept what it had
+    die_out_of_memory();
   } catch (...) {
     ::_exit(2);
   }
@@ -68,7 +71,7 @@ bool drain(int fd, pid_t pid, Deadline deadline, std::string& bytes) {
   return true;
 }
 
-CaseRecord read_record(const std::string& bytes, const Ending& ending, const SuiteOptions& options,
+CaseRecord read_record(const std::string& bytes, const Ending& ending, const MemoryLimit& limit,
                        const CaseRecord& blank) {
   const auto error = [&](Trouble t) {
     CaseRecord record = blank;
@@ -77,12 +80,12 @@ CaseRecord read_record(const std::string& bytes, const Ending& ending, const Sui
     record.reason = t.reason;
     return record;
   };
-  if (bytes.empty()) return error(explain(ending, options.memory_bytes));
+  if (bytes.empty()) return error(explain(ending, limit));
   try {
     FrameReader reader;
     reader.feed(bytes);
     const auto frame = reader.next();
-    if (!frame) return error(explain(ending, options.memory_bytes));  // died while answering
+    if (!frame) return error(explain(ending, limit));  // died while answering
     if (frame->kind != FrameKind::Record || !reader.empty()) throw Failure("more than a record");
     CaseRecord record = from_wire(frame->payload);
     parse_status(record.status);
@@ -136,7 +139,7 @@ void finish(std::optional<Grandchild>& grandchild) {
 // Orders one candidate and waits for its record. The grandchild is gone afterwards, unless it is to
 // be kept and is fit for more.
 CaseRecord ask(std::optional<Grandchild>& grandchild, const Subject& subject, std::size_t index,
-               const SuiteOptions& options, bool keep) {
+               const SuiteOptions& options, const MemoryLimit& limit, bool keep) {
   const CaseRecord blank = blank_record(subject, subject.candidates[index]);
   const pid_t pid = grandchild->pid;
   const auto order = static_cast<std::uint32_t>(index);
@@ -148,7 +151,7 @@ CaseRecord ask(std::optional<Grandchild>& grandchild, const Subject& subject, st
   std::optional<Ending> ending;
   if (drain(grandchild->answers.get(), pid, deadline, bytes)) {
     if (keep && holds_frame(bytes) && !has_ended(pid)) {
-      CaseRecord record = read_record(bytes, {}, options, blank);
+      CaseRecord record = read_record(bytes, {}, limit, blank);
       if (record.status == name(Status::Error)) finish(grandchild);
       return record;
     }
@@ -165,13 +168,13 @@ CaseRecord ask(std::optional<Grandchild>& grandchild, const Subject& subject, st
     record.reason = fmt::format("no answer within {:g} s", options.timeout_s);
     return record;
   }
-  return read_record(bytes, *ending, options, blank);
+  return read_record(bytes, *ending, limit, blank);
 }
 
 // `grandchild`: one that was kept, or none.
 CaseRecord run_in_grandchild(std::optional<Grandchild>& grandchild, const Subject& subject,
                              std::size_t index, Groundwork& ground, const SuiteOptions& options,
-                             int out) {
+                             const MemoryLimit& limit, int out) {
   const Candidate& candidate = subject.candidates[index];
   const bool keep = on_device(candidate);
   if (grandchild && (!keep || grandchild->contract != candidate.contract.key())) finish(grandchild);
@@ -180,7 +183,7 @@ CaseRecord run_in_grandchild(std::optional<Grandchild>& grandchild, const Subjec
                      std::to_string(grandchild->pid)});
   else
     grandchild = fork_grandchild(subject, index, ground.known(candidate.contract), options, out);
-  return ask(grandchild, subject, index, options, keep);
+  return ask(grandchild, subject, index, options, limit, keep);
 }
 
 }  // namespace
@@ -191,7 +194,8 @@ void serve_subject(const Subject& subject, std::size_t number, std::span<const s
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a kernel leaves behind comes to this process
     quiet_stdio();
     // CUDA reserves address space for the memory of all devices at once.
-    if (std::ranges::none_of(subject.candidates, on_device)) limit_memory(options.memory_bytes);
+    const bool device = std::ranges::any_of(subject.candidates, on_device);
+    const MemoryLimit limit = device ? MemoryLimit{} : limit_memory(options.memory_bytes);
     send_frame(out, {FrameKind::Hello, 0, std::to_string(::getpid())});
     send_frame(out, {FrameKind::Truth});
     std::optional<Groundwork> ground;
@@ -213,7 +217,7 @@ void serve_subject(const Subject& subject, std::size_t number, std::span<const s
       send_frame(out, {FrameKind::Base, index});
       CaseRecord record;
       try {
-        record = run_in_grandchild(grandchild, subject, i, *ground, options, out);
+        record = run_in_grandchild(grandchild, subject, i, *ground, options, limit, out);
       } catch (...) {
         record = error_record(subject, candidate, trouble_of(std::current_exception()));
       }
@@ -222,6 +226,8 @@ void serve_subject(const Subject& subject, std::size_t number, std::span<const s
     }
     finish(grandchild);
     ::_exit(0);
+  } catch (const std::bad_alloc&) {
+    die_out_of_memory();
   } catch (...) {
     ::_exit(2);
   }

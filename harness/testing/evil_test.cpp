@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <signal.h>
 #include <stdexcept>
 #include <thread>
@@ -81,6 +82,25 @@ void throws_int(const Launch&) { throw 7; }
 void allocates(const Launch&) {
   std::vector<std::vector<char>> all;
   for (;;) all.emplace_back(64 << 20, 'x');
+}
+void allocates_in_thread(const Launch& l) {
+  std::thread([&] { allocates(l); }).join();
+}
+void throws_in_thread(const Launch& l) {
+  std::thread([&] { throws(l); }).join();
+}
+void mallocs(const Launch&) {  // and never looks whether it got any
+  static void* volatile kept;
+  for (constexpr std::size_t size = 64 << 20;;) {
+    kept = std::malloc(size);
+    std::memset(kept, 1, size);
+  }
+}
+void keeps_all(const Launch&) {  // nothing is left to write the record with
+  static void** kept = nullptr;
+  for (std::size_t size = 64 << 20; size >= sizeof(void*); size /= 2)
+    while (auto* more = static_cast<void**>(std::malloc(size))) *more = kept, kept = more;
+  throw std::bad_alloc();
 }
 int deeper(volatile char* above, int depth) {
   volatile char here[4096];
@@ -175,6 +195,10 @@ std::vector<Entry> entries() {
       {{"overflows_stack", "error", "crash", "", "SIGSEGV"}, overflows_stack},
       {{"kills_parent", "error", "memory", "", "SIGKILL"}, kills_parent},
       {{"allocates", "error", "memory", "", "out of memory"}, allocates},
+      {{"allocates_in_thread", "error", "memory", "", "nothing caught that"}, allocates_in_thread},
+      {{"mallocs", "error", "memory", "", "that it may use"}, mallocs},
+      {{"keeps_all", "error", "memory", "", "out of memory"}, keeps_all},
+      {{"throws_in_thread", "error", "crash", "", "SIGABRT"}, throws_in_thread},
       {{"hangs", "error", "timeout", "", "no answer within"}, hangs},
       {{"stops", "error", "timeout", "", "no answer within"}, stops},
       {{"closes_descriptors", "error", "crash", "", "before it had finished"}, closes_descriptors},
@@ -190,7 +214,7 @@ struct Registered {
   Registered() {
     if (kSanitized) {
       std::erase_if(list, [](const Entry& e) {
-        return e.evil.name == "allocates" || e.evil.name == "exits" ||
+        return e.evil.error_kind == "memory" || e.evil.name == "exits" ||
                e.evil.name == "overflows_stack";
       });
       for (Entry& e : list)
