@@ -281,6 +281,7 @@ TEST(Suite, ASignalEndsTheRunAfterWhatIsFinished) {
     Pipe pipe = make_pipe();
     const pid_t pid = fork();
     if (pid == 0) {
+      ::signal(signal, SIG_DFL);  // a shell's background job starts with SIGINT ignored
       run_suite({subject_of(scaled_case("test_scaled", "N5,D7")),
                  subject_of(scaled_case("test_evil", "N5,D7"), "test_evil.hangs")},
                 quick(), [&](const CaseRecord& r) {
