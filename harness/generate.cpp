@@ -59,6 +59,7 @@ Tensors generate(const Case& problem, const OpDef& op, int threads) {
     tensors.add(std::move(tensor));
     ++number;
   }
+  if (op.complete) op.complete(problem, tensors);
   return tensors;
 }
 

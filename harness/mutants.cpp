@@ -26,7 +26,7 @@ std::map<std::string, std::string> kept_names(const Registry& registry) {
 
 }  // namespace
 
-std::vector<Mutant> mutants_of(const Registry& registry) {
+std::vector<Mutant> mutants_of(const Registry& registry, std::span<const KernelDef> elsewhere) {
   const std::map<std::string, std::string> kept = kept_names(registry);
   std::map<std::string, Mutant> by_id;
   const auto add = [&](const std::string& place, std::string_view op, const FaultDef& f,
@@ -46,10 +46,11 @@ std::vector<Mutant> mutants_of(const Registry& registry) {
     mutant.fault = id;
     by_id.emplace(r.id, std::move(mutant));
   };
-  for (const KernelDef& kernel : registry.kernels)
-    for (const FaultDef& f : kernel.faults)
-      add(std::string(kernel.name), kernel.op, f,
-          {.kernel = &kernel, .op = registry.op(kernel.op)});
+  for (const std::span<const KernelDef> kernels : {std::span(registry.kernels), elsewhere})
+    for (const KernelDef& kernel : kernels)
+      for (const FaultDef& f : kernel.faults)
+        add(std::string(kernel.name), kernel.op, f,
+            {.kernel = &kernel, .op = registry.op(kernel.op)});
   for (const OpDef& op : registry.ops)
     for (const FaultDef& f : op.faults)
       add(fmt::format("{}.base", op.name), op.name, f, {.op = &op});

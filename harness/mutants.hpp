@@ -23,7 +23,8 @@ struct Mutant {
 
 // Sorted by id. A fault that is known by two names keeps the one that starts with "A-"; one place
 // has it once.
-std::vector<Mutant> mutants_of(const Registry&);
+// `elsewhere`: kernels of a library that is not loaded here (MutateOptions); must outlive them.
+std::vector<Mutant> mutants_of(const Registry&, std::span<const KernelDef> elsewhere = {});
 
 inline constexpr std::string_view kNoCase = "no case of this lane runs it";
 
@@ -55,6 +56,7 @@ class MutationPlanner {
   void add_bases(Builder&, const std::vector<Mutant>&, const Case&, const OpDef&);
 
   const Registry& registry_;
+  std::vector<const KernelDef*> kernels_ = {};         // with those elsewhere
   std::map<std::string, std::int64_t> held_out_ = {};  // per op: variants of each base
   std::map<std::size_t, std::string> why_not_ = {};    // "" = planned
 };

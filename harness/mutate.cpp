@@ -80,7 +80,7 @@ class KillTable {
         cases_(std::move(cases)),
         planner_(registry(), cases_, options),
         killed_(mutants_.size()),
-        tried_(mutants_.size()) {}
+        tries_(mutants_.size()) {}
 
   MutationReport run(const ShowProgress& show) {
     SuiteOptions suite = options_.suite;
@@ -115,6 +115,17 @@ class KillTable {
  private:
   struct Kills {
     int visits = 0, kills = 0;
+  };
+  struct Tries {
+    int made = 0;
+    bool judged = false;       // its clean twin, somewhere
+    std::string refused = {};  // why not
+    void twin(const CaseRecord& r) {
+      if (r.status != name(Status::Unsupported))
+        judged = true;
+      else if (refused.empty())
+        refused = r.reason;
+    }
   };
   static std::string fill_of(const Case& c) { return c.op + "/" + c.fill; }
 
@@ -154,14 +165,19 @@ class KillTable {
 
   // In this process.
   void arrived(std::size_t s, std::size_t c, const CaseRecord& r) {
-    const MutationPlan::Slot& slot = plan_.slots[s][c];
+    const std::vector<MutationPlan::Slot>& slots = plan_.slots[s];
+    const MutationPlan::Slot& slot = slots[c];
     if (slot.clean) {
       passed_[{s, c}] = r.status == name(Status::Pass);  // for a child that has to be replaced
+      for (const MutationPlan::Slot& other : slots)
+        if (!other.clean && other.twin == c)
+          for (const std::size_t m : other.mutants) tries_[m].twin(r);
       return arrived_clean(r);
     }
+    if (r.status == name(Status::Unsupported)) return;  // as its twin was
     for (const std::size_t m : slot.mutants) {
       MutantRecord& mutant = mutants_[m].record;
-      ++tried_[m];
+      ++tries_[m].made;
       if (!mutant.status.empty() || !kills(r)) continue;
       killed_.add(m);
       mutant.status = "killed";
@@ -186,11 +202,13 @@ class KillTable {
   MutationReport report() {
     for (std::size_t m = 0; m < mutants_.size(); ++m) {
       MutantRecord& r = mutants_[m].record;
-      const std::string never = planner_.never(m);
       if (r.status.empty()) {
+        const Tries& tries = tries_[m];
+        std::string never = planner_.never(m);
+        if (never.empty() && !tries.judged) never = tries.refused;
         r.status =
-            tried_[m] == 0 && !never.empty() && never != kNoCase ? "unsupported" : "survived";
-        r.reason = tried_[m] > 0   ? fmt::format("passed all {} tries", tried_[m])
+            tries.made == 0 && !never.empty() && never != kNoCase ? "unsupported" : "survived";
+        r.reason = tries.made > 0  ? fmt::format("passed all {} tries", tries.made)
                    : never.empty() ? "its clean twin passes in no case of this lane"
                                    : never;
       }
@@ -212,7 +230,7 @@ class KillTable {
   std::vector<Case> cases_;  // not tried yet
   MutationPlanner planner_;
   SharedCounters killed_;
-  std::vector<int> tried_;
+  std::vector<Tries> tries_;
   MutationPlan plan_ = {};  // of the batch
   std::map<std::string, Kills> fills_ = {};
   std::map<std::pair<std::size_t, std::size_t>, bool> passed_ = {};
@@ -223,7 +241,7 @@ class KillTable {
 
 MutationReport mutate(const MutateOptions& given, const ShowProgress& progress) {
   MutateOptions options = given;
-  std::vector<Mutant> mutants = mutants_of(registry());
+  std::vector<Mutant> mutants = mutants_of(registry(), options.elsewhere);
   std::vector<Case> cases = expand(registry(), options.lane);
   // Sharded runs and drift have mutants of their own; recordings and goldens have no kernel to
   // switch.

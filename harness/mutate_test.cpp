@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -123,6 +124,35 @@ TEST(Mutate, TheCleanTwinIsJudgedBeforeItsMutant) {
   ASSERT_NE(slot, plan.slots[0].end());
   EXPECT_TRUE(plan.slots[0][slot->twin].clean);
   EXPECT_LT(slot->twin, static_cast<std::size_t>(slot - plan.slots[0].begin()));
+}
+
+// Kernels of a library that the suite's worker loads: what their mutants meet here.
+MutationReport of_elsewhere(const std::string& library) {
+  MutateOptions options = only("test_scaled.elsewhere!P-far");
+  options.suite.torch_library = library;
+  options.elsewhere = {{.op = "test_scaled",
+                        .name = "test_scaled.elsewhere",
+                        .environment = "torch",
+                        .backward = [](const Launch&) {},
+                        .faults = {{.id = "P-far", .what = "a fault of a kernel elsewhere"}}}};
+  return mutate(options);
+}
+
+TEST(Mutate, WhereTheLibraryIsMissingItsMutantsSaySo) {
+  const MutationReport report = of_elsewhere("/no/such/library.so");
+  const MutantRecord& m = record(report, "test_scaled.elsewhere!P-far");
+  EXPECT_EQ(m.status, "unsupported");
+  EXPECT_NE(m.reason.find("/no/such/library.so"), std::string::npos) << m.reason;
+  EXPECT_EQ(report.exit, 4);  // nothing is proven by it
+}
+
+TEST(Mutate, WhereTheLibraryLacksTheKernelItsMutantsSaySo) {
+  Dl_info hub = {};
+  ASSERT_NE(::dladdr(reinterpret_cast<const void*>(&registry), &hub), 0);
+  const MutationReport report = of_elsewhere(hub.dli_fname);  // any library will do
+  const MutantRecord& m = record(report, "test_scaled.elsewhere!P-far");
+  EXPECT_EQ(m.status, "unsupported");
+  EXPECT_NE(m.reason.find("does not hold this kernel"), std::string::npos) << m.reason;
 }
 
 }  // namespace

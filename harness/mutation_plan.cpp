@@ -68,6 +68,8 @@ struct MutationPlanner::Builder {
 MutationPlanner::MutationPlanner(const Registry& registry, const std::vector<Case>& cases,
                                  const MutateOptions& options)
     : registry_(registry) {
+  for (const KernelDef& kernel : registry.kernels) kernels_.push_back(&kernel);
+  for (const KernelDef& kernel : options.elsewhere) kernels_.push_back(&kernel);
   std::map<std::string, std::int64_t> bases;  // per op, over all its cases
   for (const Case& c : cases) {
     std::int64_t& count = bases[c.op];
@@ -103,7 +105,8 @@ MutationPlan MutationPlanner::plan(const std::vector<Mutant>& mutants,
 }
 
 void MutationPlanner::add_kernels(Builder& b, const std::vector<Mutant>& mutants, const Case& c) {
-  for (const KernelDef& kernel : registry_.kernels) {
+  for (const KernelDef* const known : kernels_) {
+    const KernelDef& kernel = *known;
     if (kernel.op != c.op || (c.set && !glob_match(c.set->kernels, kernel.name))) continue;
     for (const Variant& variant : kernel.variants) {
       Candidate clean = candidate_of(kernel, variant.options, c);

@@ -83,6 +83,9 @@ struct OpDef {
   // Fills a tensor that follows from the sizes (cu_seqlens of a packed batch) and says whether it
   // did.
   bool (*derive)(const Case&, Tensor&) = nullptr;
+  // Sets the inputs that follow from the others, once those are drawn (the truth's intermediates,
+  // where layers run by themselves).
+  void (*complete)(const Case&, Tensors&) = nullptr;
   std::string (*refuses)(const Case&) = nullptr;  // why the op has no such case; "" = it has
   // Truth and magnitude companion in fp64 on the exact stored values; gradients only where asked
   // for.

@@ -206,7 +206,7 @@ void walk_case(CaseRecord& record, const Subject& subject, const Candidate& cand
 }
 
 std::string repro(const Subject& subject, const Candidate& candidate, const std::string& id) {
-  if (!candidate.fault.empty())
+  if (!candidate.fault.empty() && subject.command.find(" --fault ") == std::string::npos)
     return fmt::format("parity mutate --only '{}!{}'", candidate.name, candidate.fault);
   std::string line = fmt::format("{} '{}'", subject.command, id);
   if (subject.direction != Direction::Both)

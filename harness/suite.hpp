@@ -85,6 +85,9 @@ struct MutateOptions {
                            // none, over case ids
   std::int64_t clean_minimum = 1000;  // clean variants judged, at least
   std::int64_t clean_minimum_per_op = 100;
+  // Kernels with faults of a library that only the suite's worker loads, which finds them by name:
+  // nothing to launch here.
+  std::vector<KernelDef> elsewhere = {};
 };
 struct MutationReport {
   std::vector<MutantRecord> mutants = {};

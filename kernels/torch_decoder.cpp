@@ -1,5 +1,6 @@
 // The decoder as LibTorch's eager operations.
 #include <ATen/ATen.h>
+#include <algorithm>
 #include <cmath>
 
 #include "harness/text.hpp"
@@ -90,6 +91,7 @@ void put_taps(Named& out, const model::DecoderOutput& f) {
     out[layer + "prefix"] = out[layer + "hidden"] = f.after[l].prefix;
     out[layer + "bank"] = f.after[l].bank;
     if (!t.moe.y.defined()) continue;
+    out[layer + "scores"] = t.moe.routing.scores;
     out[layer + "expert_ids"] = t.moe.routing.ids;
     out[layer + "route_weights"] = t.moe.routing.weights;
     out[layer + "routed_sum"] = t.moe.routed_sum;
@@ -103,36 +105,116 @@ Tensor labels_of(const Case& c, const Tensor& given) {
   return at::constant_pad_nd(given.narrow(1, 1, given.size(1) - 1), {0, 1}, -100).flatten();
 }
 
-Named module(const Case& c, const Named& in) {
-  const Tensor tokens = in.at("tokens");
-  const model::DecoderConfig config = config_of(c, tokens.device());
-  const model::DecoderOutput f = model::decoder(model::embed(tokens, in, config), in, config);
-  Named out{{"logits", f.logits}};
-  if (c.options.flag("taps")) put_taps(out, f);
-  if (const auto labels = in.find("labels"); labels != in.end())
-    out["loss"] = model::cross_entropy(f.logits, labels_of(c, labels->second));
+// Every layer on the stream that is given for it (references/decoder/isolated.hpp).
+model::DecoderOutput isolated(const Case& c, const Named& in, const model::DecoderConfig& config) {
+  const auto stream = [&](const std::string& at) {
+    const Tensor prefix = in.at(at + "prefix").flatten(0, 1);
+    const auto bank = in.find(at + "bank");
+    return model::Stream{bank != in.end() ? bank->second : model::stream_of(prefix).bank, prefix};
+  };
+  model::DecoderOutput out;
+  for (std::int64_t l = 0; l < std::ssize(config.full); ++l) {
+    const model::Stream before = l == 0
+                                     ? model::stream_of(model::embed(in.at("tokens"), in, config))
+                                     : stream("at/layer" + std::to_string(l) + ".");
+    out.after.push_back(model::decoder_layer(before, in, config, l, c.sizes.get("B", 1),
+                                             &out.traces.emplace_back()));
+  }
+  model::Head head = model::head(stream("at/output."), in, config);
+  out.output_read = std::move(head.output_read);
+  out.logits = std::move(head.logits);
   return out;
 }
 
-// The fault: the softmax of the middle layer with full attention (of {3, 7, 11}: 7) is a tenth
-// too sharp.
-Named too_sharp(const Case& c, const Named& in) {
-  std::vector<std::size_t> layers;
-  const std::vector<bool> full = full_layers(c);
-  for (std::size_t l = 0; l < full.size(); ++l)
-    if (full[l]) layers.push_back(l);
-  Named changed = in;
-  if (!layers.empty())
-    for (const char* queries : {"q_b_proj", "q_proj"})
-      if (const auto weight =
-              changed.find("params/model.layers." + std::to_string(layers[layers.size() / 2]) +
-                           ".self_attn." + queries + ".weight");
-          weight != changed.end())
-        weight->second = weight->second * 1.1;
-  return module(c, changed);
+// What can be wrong with one layer: that in the middle of those with full attention (of {3, 7, 11}:
+// 7); a gate is that of the KDA layer before it.
+enum class Wrong { Nothing, Scale, Read, Gate, Expert };
+struct Fault {
+  Wrong wrong = Wrong::Nothing;
+  FaultDef def = {};
+};
+const std::vector<Fault> kFaults = {
+    {Wrong::Scale, {"P-decoder-scale", "", "softmax of one layer a tenth too sharp"}},
+    {Wrong::Read, {"P-decoder-read-order", "", "one read weighs the sources in reverse order"}},
+    {Wrong::Gate, {"P-decoder-gate", "", "the decay gate of one KDA layer without its dt_bias"}},
+    {Wrong::Expert,
+     {"P-decoder-expert-gradient", "", "the gradient of one expert a tenth too large"}}};
+
+struct Faulty {
+  Named in;
+  model::DecoderConfig config;
+};
+
+std::int64_t middle_layer(const model::DecoderConfig& config, bool full) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t l = 0; l < std::ssize(config.full); ++l)
+    if (config.full[static_cast<std::size_t>(l)]) layers.push_back(l);
+  const std::int64_t middle =
+      layers.empty() ? std::ssize(config.full) / 2 : layers[layers.size() / 2];
+  if (full) return middle;
+  for (std::int64_t l = middle; l >= 0; --l)
+    if (!config.full[static_cast<std::size_t>(l)]) return l;
+  return -1;
 }
 
-torch_module::Module module_of(const Launch& l) { return l.fault.empty() ? module : too_sharp; }
+void plant(Wrong wrong, Faulty& f) {
+  const std::int64_t layer = middle_layer(f.config, wrong != Wrong::Gate);
+  const std::string name = "params/model.layers." + std::to_string(layer) + ".";
+  const auto change = [&](const std::string& below, const auto& how) {
+    if (const auto at = f.in.find(name + below); at != f.in.end()) at->second = how(at->second);
+  };
+  switch (wrong) {
+    case Wrong::Nothing:
+      return;
+    case Wrong::Scale:
+      for (const char* queries : {"self_attn.q_b_proj.weight", "self_attn.q_proj.weight"})
+        change(queries, [](const Tensor& w) { return w * 1.1; });
+      return;
+    case Wrong::Read:
+      f.config.misread = layer;
+      return;
+    case Wrong::Gate:
+      change("self_attn.dt_bias", [](const Tensor& b) { return b * 0; });
+      return;
+    case Wrong::Expert:  // the value is exact
+      change("block_sparse_moe.experts.0.w2.weight",
+             [](const Tensor& w) { return w + (w - w.detach()) * 0.1; });
+      return;
+  }
+}
+
+template <Wrong wrong>
+Named module(const Case& c, const Named& given) {
+  Faulty f{given, config_of(c, given.at("tokens").device())};
+  plant(wrong, f);
+  const Named& in = f.in;
+  const model::DecoderOutput o =
+      c.options.flag("isolated")
+          ? isolated(c, in, f.config)
+          : model::decoder(model::embed(in.at("tokens"), in, f.config), in, f.config);
+  Named out{{"logits", o.logits}};
+  if (c.options.flag("taps")) put_taps(out, o);
+  if (const auto labels = in.find("labels"); labels != in.end())
+    out["loss"] = model::cross_entropy(o.logits, labels_of(c, labels->second));
+  return out;
+}
+
+torch_module::Module module_of(const Launch& l) {
+  const auto fault = std::ranges::find(kFaults, l.fault, [](const Fault& f) { return f.def.id; });
+  switch (fault == kFaults.end() ? Wrong::Nothing : fault->wrong) {
+    case Wrong::Scale:
+      return module<Wrong::Scale>;
+    case Wrong::Read:
+      return module<Wrong::Read>;
+    case Wrong::Gate:
+      return module<Wrong::Gate>;
+    case Wrong::Expert:
+      return module<Wrong::Expert>;
+    case Wrong::Nothing:
+      break;
+  }
+  return module<Wrong::Nothing>;
+}
 
 std::string refuses(const Case& c, const Options&) {
   if (c.options.integer("steps", 0) > 0) return "one step, without its optimizer";
@@ -141,9 +223,11 @@ std::string refuses(const Case& c, const Options&) {
 }
 
 KernelDef eager(std::string_view op, std::string_view name, Dtype dtype) {
-  KernelDef def = torch_module::candidate<module>(op, name, dtype);
+  KernelDef def = torch_module::candidate<module<Wrong::Nothing>>(op, name, dtype);
   def.refuses = refuses;
-  def.faults = {{"P-decoder-scale", "", "softmax of one layer a tenth too sharp"}};
+  for (const Fault& f : kFaults)
+    if (op == "decoder" || f.wrong == Wrong::Scale || f.wrong == Wrong::Read)  // of MLA and dense
+      def.faults.push_back(f.def);
   def.forward = [](const Launch& l) { torch_module::forward(l, module_of(l)); };
   def.backward = [](const Launch& l) { torch_module::backward(l, module_of(l)); };
   return def;

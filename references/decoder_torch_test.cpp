@@ -59,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
         "decoder/B2,T8,D16,V24,L2/f64/unit_scale/block=1," PARITY_K3 "full=1,loss=1,topk=2,vd=4/s1",
         "decoder/B2,T8,D16,V24,L5/f64/unit_scale/block=2," PARITY_K3
         "full=1+4,taps=1,topk=2,vd=4/s1",
+        "decoder/B2,T8,D16,V24,L5/f64/unit_scale/block=2," PARITY_K3
+        "full=1+4,isolated=1,replay=1,taps=1,topk=2,vd=4/s1",
         "decoder/B1,T9,D16,V24,L3/f64/unit_scale/act=silu,gate=softplus,output=low," PARITY_K3
         "full=none,loss=1,renorm=0,score=softmax,shift=1,taps=1,topk=2,vd=4/s1",
         "decoder/B2,T7,D16,V24,L3/f64/unit_scale/act=silu,dense=1,ehid=6,experts=4,ffn=20,heads=2,"

@@ -6,6 +6,7 @@
 
 #include "reports/gradients.hpp"
 #include "reports/reports.hpp"
+#include "reports/waterfall.hpp"
 #include "reports/words.hpp"
 
 namespace parity::reports {
@@ -242,14 +243,34 @@ std::string gradients(const std::vector<CaseRecord>& records, std::size_t taken,
 
 }  // namespace
 
+namespace {
+
+// Waterfalls: every one with -v; else of the one that tells most, where a layer is over its budget
+// or the run is about nothing else.
+std::string layers(const std::vector<CaseRecord>& records, const ConsoleStyle& style) {
+  const std::vector<Waterfall> all = waterfalls(records);
+  std::string text;
+  const Waterfall* telling = nullptr;
+  for (const Waterfall& w : all) {
+    if (style.verbose) text += console_waterfall(w);
+    if (w.first() && !telling) telling = &w;
+  }
+  if (!telling && !all.empty() && records.size() == 2 * all.size())
+    telling =
+        &*std::ranges::max_element(all, {}, [](const Waterfall& w) { return w.layers.size(); });
+  return style.verbose || !telling ? text : console_waterfall(*telling);
+}
+
+}  // namespace
+
 std::string console_result(const RunFolder& folder, const std::filesystem::path& dir,
                            const ConsoleStyle& style) {
   const std::string groups = group_rows(folder.cases, style);
   const std::string footer = console_footer(folder, dir / "report.html", style);
-  const std::string failed = failures(folder.cases, lines_of(groups) + lines_of(footer) + 1, style);
-  return groups + failed +
-         gradients(folder.cases, lines_of(groups) + lines_of(failed) + lines_of(footer) + 1,
-                   style) +
+  const std::string waterfall = layers(folder.cases, style);
+  const std::size_t taken = lines_of(groups) + lines_of(waterfall) + lines_of(footer) + 1;
+  const std::string failed = failures(folder.cases, taken, style);
+  return groups + failed + waterfall + gradients(folder.cases, taken + lines_of(failed), style) +
          footer;
 }
 

@@ -38,9 +38,15 @@ std::optional<Tap> tap_of(std::string_view name) {
 
 bool beyond(const TensorRecord& t) { return t.status == "fail"; }
 
-// ".7." in a parameter's name is its layer.
-bool is_of_layer(const std::string& parameter, std::int64_t layer) {
-  return parameter.find(fmt::format(".{}.", layer)) != std::string::npos;
+// "model.layers.7.w": 7.
+std::optional<std::int64_t> layer_of(std::string_view parameter) {
+  constexpr std::string_view kLayers = "layers.";
+  const std::size_t at = parameter.find(kLayers);
+  if (at == std::string_view::npos) return {};
+  std::int64_t layer = 0;
+  const char* const end = parameter.data() + parameter.size();
+  const auto [stop, error] = std::from_chars(parameter.data() + at + kLayers.size(), end, layer);
+  return error == std::errc() && stop != end && *stop == '.' ? std::optional(layer) : std::nullopt;
 }
 
 }  // namespace
@@ -82,10 +88,19 @@ Astray first_astray(const CaseRecord& record) {
     first.backward = tap->backward;
     layer = tap->layer;
   }
+  // No result on the way, but a parameter's gradient, which nothing reads.
+  if (!first.tensor)
+    for (const TensorRecord& t : record.tensors) {
+      const std::optional<std::int64_t> of = layer_of(t.parameter);
+      if (!of || !beyond(t) || (first.tensor && *of <= layer)) continue;
+      first.tensor = &t;
+      first.backward = true;
+      layer = *of;
+    }
   if (!first.tensor) return first;
   first.layer = fmt::format("layer{}", layer);
   for (const GradientRow& row : gradient_rows(record))
-    if (!row.tensor->parameter.empty() && beyond(*row.tensor) && is_of_layer(row.name, layer)) {
+    if (!row.tensor->parameter.empty() && beyond(*row.tensor) && layer_of(row.name) == layer) {
       first.parameter = row.tensor;
       break;
     }
@@ -98,7 +113,7 @@ std::string sentence(const Astray& astray) {
       "{}: {} is the first {} beyond its bound, {} of it", astray.layer, astray.tensor->name,
       astray.backward ? "gradient, from the last layer down," : "result in forward order",
       times(astray.tensor->bound_used));
-  if (astray.parameter)
+  if (astray.parameter && astray.parameter != astray.tensor)
     text += fmt::format("; of its parameters farthest {}, {}", astray.parameter->parameter,
                         times(astray.parameter->bound_used));
   return text;
@@ -111,14 +126,14 @@ std::string console_gradients(const CaseRecord& record, std::size_t rows) {
   std::size_t width = 9;
   for (std::size_t i = 0; i < shown; ++i) width = std::max(width, tail(all[i].name).size());
   std::string text =
-      fmt::format("{:<{}} {:>12} {:>9} {:>9} {:>9} {:>11} {:>8} {:>7}\n", "gradient", width,
+      fmt::format("{:<{}} {:>12} {:>9} {:>9} {:>9} {:>11} {:>8} {:>9}\n", "gradient", width,
                   "shape", "|g*|", "r", "rel L2", "norm ratio", "bias z", "error");
   for (std::size_t i = 0; i < shown; ++i) {
     const TensorRecord& t = *all[i].tensor;
-    text += fmt::format("{:<{}} {:>12} {:>9} {:>9} {:>9} {:>11} {:>8} {:>6.1f}%{}\n",
+    text += fmt::format("{:<{}} {:>12} {:>9} {:>9} {:>9} {:>11} {:>8} {:>8}%{}\n",
                         visible(tail(all[i].name)), width, shape_of(t), number(all[i].norm),
                         number(t.bound_used), number(t.rel_l2), precise(t.norm_ratio),
-                        number(t.offset_z), 100 * all[i].share,
+                        number(t.offset_z), number(100 * all[i].share),
                         t.status == "pass" ? "" : " " + visible(t.status));
   }
   if (shown < all.size()) {

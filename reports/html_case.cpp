@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <span>
 
 #include "reports/gradients.hpp"
 #include "reports/page.hpp"
@@ -32,7 +33,20 @@ std::string red(const std::string& html, bool is) {
   return is ? fmt::format("<span class=\"fail\">{}</span>", html) : html;
 }
 
-std::string tensors_table(const std::vector<const TensorRecord*>& order) {
+// Of a whole model's hundreds of tensors those that tell most; the rest behind a line to open.
+constexpr std::size_t kRows = 20, kSections = 8;
+
+template <class List, class MakeTable>
+std::string in_two_parts(const List& rows, std::string_view noun, const MakeTable& table) {
+  const std::size_t shown = rows.size() > kRows + kRows / 4 ? kRows : rows.size();
+  std::string text = table(std::span(rows).first(shown));
+  if (shown < rows.size())
+    text += fmt::format(R"(<details class="more"><summary>{} more {}</summary>{}</details>)",
+                        rows.size() - shown, noun, table(std::span(rows).subspan(shown)));
+  return text;
+}
+
+std::string tensors_table(std::span<const TensorRecord* const> order) {
   Table table({"$tensor", "role", "dtype, shape", "share of the bound", "violated", "#base",
                "#rel L2", "#of base", "#max ulp", "#gain", "@worst at"});
   for (const TensorRecord* t : order) {
@@ -49,17 +63,17 @@ std::string tensors_table(const std::vector<const TensorRecord*>& order) {
   return table.html();
 }
 
-std::string gradients_table(const CaseRecord& record) {
+std::string gradients_table(std::span<const GradientRow> rows) {
   Table table({"$parameter", "shape", "#|g*|", "#rel L2", "#max r", "#cosine", "#norm ratio",
                "#offset z", "#gain z", "#of total error", "status"});
-  for (const GradientRow& row : gradient_rows(record)) {
+  for (const GradientRow& row : rows) {
     const TensorRecord& t = *row.tensor;
     table.row({escaped(row.name), fmt::format("<code>{}</code>", shape_of(t)), number(row.norm),
                number(t.rel_l2), number(t.bound_used), precise(t.cosine), precise(t.norm_ratio),
                number(t.offset_z), number(t.gain_z), fmt::format("{:.1f}%", 100 * row.share),
                badge(t.status)});
   }
-  return table.empty() ? "" : "<h4>Gradients</h4>" + table.html();
+  return table.html();
 }
 
 std::string views_table(const TensorRecord& tensor) {
@@ -175,7 +189,7 @@ std::string tensor_section(const CaseRecord& record, const TensorRecord& tensor)
 
 }  // namespace
 
-std::string details(const CaseRecord& record, bool pictures) {
+std::string details(const CaseRecord& record, bool pictures, const std::string& layers) {
   const Times& t = record.time_ms;
   const auto order = by_use(record);
   std::string text = "<div class=\"body\"><dl>" + term("reason", escaped(record.reason)) +
@@ -204,13 +218,24 @@ std::string details(const CaseRecord& record, bool pictures) {
           R"(<div class="repro"><code>{}</code><button data-copy>copy</button><button data-link>link</button></div>)",
           escaped(record.repro));
   if (order.empty()) return text + "</div>";
-  text += tensors_table(order);
+  text += layers;
+  text += in_two_parts(order, "tensors", tensors_table);
   if (pictures) {
-    text += gradients_table(record);
+    if (const std::vector<GradientRow> rows = gradient_rows(record); !rows.empty())
+      text += "<h4>Gradients</h4>" + in_two_parts(rows, "gradients", gradients_table);
     // Of a failing case the tensors that fail, of a passing one those nearest to their bound.
-    std::size_t shown = 0;
-    for (const TensorRecord* tensor : order)
-      if (telling_view(*tensor) || shown < 2) text += tensor_section(record, *tensor), ++shown;
+    std::size_t shown = 0, left = 0;
+    for (const TensorRecord* tensor : order) {
+      const bool fails = telling_view(*tensor);
+      if (shown < (fails ? kSections : 2))
+        text += tensor_section(record, *tensor), ++shown;
+      else
+        left += fails;
+    }
+    if (left > 0)
+      text += fmt::format(
+          R"(<p class="soft">{} more that do not pass are in the table alone; records.jsonl has their points.</p>)",
+          left);
   }
   return text + "</div>";
 }

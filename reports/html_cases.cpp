@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include "reports/page.hpp"
+#include "reports/waterfall.hpp"
 #include "reports/words.hpp"
 
 namespace parity::reports::page {
 namespace {
 
-std::string row(const CaseRecord& record, bool pictures) {
+std::string row(const CaseRecord& record, bool pictures, const std::string& layers) {
   const bool expected = record.status == "fail" && record.expected == "fail";
   std::string text =
       fmt::format(R"(<details class="case" id="{}"><summary>{}<code>{}</code>)",
@@ -32,7 +33,7 @@ std::string row(const CaseRecord& record, bool pictures) {
     text += bar(excess(*view));
   else if (!record.tensors.empty())
     text += bar(max_bound_used(record));
-  return text + "</summary>" + details(record, pictures) + "</details>\n";
+  return text + "</summary>" + details(record, pictures, layers) + "</details>\n";
 }
 
 // "kda.chunked_f32", "kda reference": what names its op already is not told it twice.
@@ -62,6 +63,14 @@ Cases cases(const RunFolder& folder) {
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::size_t i) { return interest(folder.cases[i]); });
 
+  std::map<const CaseRecord*, std::string> layers;
+  for (const Waterfall& w : waterfalls(folder.cases))
+    layers[w.whole] = layers[w.alone] = html_waterfall(w);
+  const auto full_row = [&](const CaseRecord& record) {
+    const auto found = layers.find(&record);
+    return row(record, true, found == layers.end() ? "" : found->second);
+  };
+
   struct Group {
     std::string html = {};
     std::vector<std::size_t> members = {};
@@ -74,7 +83,7 @@ Cases cases(const RunFolder& folder) {
     const bool trouble = unexpected(record);
     wrong += trouble;
     if (trouble) {
-      std::string text = row(record, true);
+      std::string text = full_row(record);
       if (plain.size() + text.size() <= kPlainRoom) {
         plain += text;
         continue;
@@ -82,9 +91,9 @@ Cases cases(const RunFolder& folder) {
     }
     std::string text;
     if (full < kPackedRoom && interest(record) >= 0)
-      full += (text = row(record, true)).size();
+      full += (text = full_row(record)).size();
     else
-      text = row(record, false);
+      text = row(record, false, "");
     Group& group =
         groups[trouble ? ""  // what had no room above comes first
                        : fmt::format("{} {} {} {} {}", record.status == "pass" ? 0 : 1, record.op,

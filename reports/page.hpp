@@ -54,6 +54,7 @@ std::string ledger(const RunFolder&);
 std::string environment(const RunFolder&);
 
 // One case opened: `pictures` false leaves out what passing cases of one kernel have in common.
-std::string details(const CaseRecord&, bool pictures);
+// `layers`: its waterfall, or nothing.
+std::string details(const CaseRecord&, bool pictures, const std::string& layers = "");
 
 }  // namespace parity::reports::page

@@ -100,6 +100,10 @@ svg .grid{stroke:var(--line);stroke-width:.5;opacity:.7}svg .chunk{stroke:var(--
 svg .bars{fill:var(--bars)}svg .over{fill:var(--fail)}svg .bound{stroke:var(--bound);stroke-width:1.4;fill:none}svg .base{stroke:var(--base);stroke-width:1.2;fill:none}
 svg .n0{fill:var(--n0)}svg .n1{fill:var(--n1)}svg .n2{fill:var(--n2)}svg .n3{fill:var(--n3)}
 svg path.s0{stroke:var(--s0)}svg path.s1{stroke:var(--s1)}svg path.s2{stroke:var(--s2)}svg path.s3{stroke:var(--s3)}svg path.s4{stroke:var(--s4)}svg path.s5{stroke:var(--s5)}svg path.s6{stroke:var(--s6)}svg path.s7{stroke:var(--s7)}svg path.s8{stroke:var(--s8)}
+.body td.name{white-space:normal;overflow-wrap:anywhere;min-width:210px}
+details.more>summary{cursor:pointer;color:var(--soft);font-size:12.5px;padding:3px 0}
+.waterfall svg{max-width:860px}
+.legend i.bar-n1{background:var(--n1)}.legend i.bar-own{background:var(--bars)}.legend i.bar-over{background:var(--fail)}.legend i.bar-budget{background:var(--bound);height:2px;border-radius:0;vertical-align:3px}
 .toast{position:fixed;bottom:22px;left:50%;transform:translateX(-50%);background:var(--ink);color:var(--bg);padding:7px 16px;border-radius:8px;opacity:0;transition:opacity .15s;pointer-events:none}
 .toast.on{opacity:1}
 kbd{border:1px solid var(--line);border-bottom-width:2px;border-radius:4px;padding:0 5px;font-size:11px;background:var(--bg)}

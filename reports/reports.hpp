@@ -12,6 +12,8 @@
 
 namespace parity::reports {
 
+struct Waterfall;  // waterfall.hpp
+
 // Something that belongs to no case: a golden that was refused.
 struct Complaint {
   std::string text = {};
@@ -58,6 +60,7 @@ class RecordWriter {
   void write(const MutantRecord&);
   void write(const MutationSummary&);
   void write(const Complaint&);
+  void write(const Waterfall&);
 
  private:
   void append(std::string_view line);

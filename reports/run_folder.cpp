@@ -12,6 +12,7 @@
 
 #include "harness/failure.hpp"
 #include "reports/json.hpp"
+#include "reports/waterfall.hpp"
 
 namespace parity::reports {
 namespace {
@@ -154,6 +155,7 @@ void RecordWriter::write(const CaseRecord& record) { append(to_json_line(record)
 void RecordWriter::write(const MutantRecord& record) { append(to_json_line(record)); }
 void RecordWriter::write(const MutationSummary& mutation) { append(to_json_line(mutation)); }
 void RecordWriter::write(const Complaint& complaint) { append(to_json_line(complaint)); }
+void RecordWriter::write(const Waterfall& layers) { append(to_json_line(layers)); }
 
 void Pictures::thin(CaseRecord& record) {
   double used = 0;

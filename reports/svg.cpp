@@ -289,4 +289,55 @@ std::string scatter(const Scatter& points) {
   return text + frame.x_title("magnitude of the truth (line: bound)") + "</svg>";
 }
 
+std::string layers(const std::vector<LayerBars>& groups) {
+  double low = INFINITY, high = 0, slots = -1;
+  for (const LayerBars& group : groups) {
+    slots += 1 + static_cast<double>(group.bars.size());
+    for (const LayerBar& bar : group.bars)
+      for (const double value : {bar.whole, bar.own, bar.budget})
+        if (value > 0 && std::isfinite(value))
+          low = std::min(low, value), high = std::max(high, value);
+  }
+  if (!(high > 0)) return "";
+  const Frame frame{.x1 = slots + 0.4,
+                    .y0 = std::floor(std::log10(low) - 0.1),
+                    .y1 = std::ceil(std::log10(high) + 0.1),
+                    .width = 800,
+                    .height = 230,
+                    .left = 48};
+  const auto level = [&](double value) {
+    return frame.y(value > 0 ? std::clamp(std::log10(finite_or(value, std::pow(10, frame.y1))),
+                                          frame.y0, frame.y1)
+                             : frame.y0);
+  };
+  std::string text = frame.open("error of each layer, inherited and its own, and its budget");
+  const int stride = frame.y1 - frame.y0 > 6 ? 2 : 1;
+  for (int e = static_cast<int>(frame.y0); e <= static_cast<int>(frame.y1); e += stride)
+    text += frame.y_tick(e, power_of_ten(e));
+  std::string inherited, own, over, budget;
+  double at = 0.2;
+  for (const LayerBars& group : groups) {
+    const double begin = at;
+    for (const LayerBar& bar : group.bars) {
+      const auto box = [&](double from, double to, double value) {
+        return fmt::format("M{} {}V{}H{}V{}z", px(frame.x(at + from)), px(frame.y(frame.y0)),
+                           px(level(value)), px(frame.x(at + to)), px(frame.y(frame.y0)));
+      };
+      inherited += box(0.1, 0.9, bar.whole);
+      (bar.over ? over : own) += box(0.27, 0.73, bar.own);
+      if (bar.budget > 0)
+        budget += fmt::format("M{} {}H{}", px(frame.x(at + 0.02)), px(level(bar.budget)),
+                              px(frame.x(at + 0.98)));
+      text += frame.x_tick(at + 0.5, bar.label);
+      at += 1;
+    }
+    text += fmt::format(R"(<text class="title" x="{}" y="{}" text-anchor="middle">{}</text>)",
+                        px(frame.x((begin + at) / 2)), px(frame.height - 5), escaped(group.title));
+    at += 1;
+  }
+  text += fmt::format(R"(<path class="n1" d="{}"/><path class="bars" d="{}"/>)", inherited, own);
+  text += fmt::format(R"(<path class="over" d="{}"/><path class="bound" d="{}"/>)", over, budget);
+  return text + frame.box() + "</svg>";
+}
+
 }  // namespace parity::reports::svg

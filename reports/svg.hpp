@@ -36,4 +36,17 @@ std::string profile(const AxisProfile&, std::int64_t extent, std::int64_t chunk)
 // Error against magnitude, shaded by count, with the bound drawn.
 std::string scatter(const Scatter&);
 
+// Errors layer by layer, on a log scale: a pale bar up to what the whole run has, a full one up to
+// what the layer has by itself, its budget as a line across. Two groups, left to right.
+struct LayerBar {
+  std::string label = {};  // "7"
+  double whole = 0, own = 0, budget = 0;
+  bool over = false;
+};
+struct LayerBars {
+  std::string title = {};
+  std::vector<LayerBar> bars = {};
+};
+std::string layers(const std::vector<LayerBars>& groups);
+
 }  // namespace parity::reports::svg

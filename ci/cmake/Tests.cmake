@@ -48,6 +48,9 @@ if(GTest_FOUND AND PARITY_HAS_TORCH AND torch_test_cpp)
     parity_flags ${spokes} ${torch_part} hub ${spoke_libraries} CLI11::CLI11 benchmark::benchmark
     LibTorch::torch GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(parity_torch_tests PROPERTIES LINKER_LANGUAGE CXX ENABLE_EXPORTS ON)
+  if(TARGET registry)
+    add_dependencies(parity_torch_tests registry) # tests of the command line run it
+  endif()
   parity_add_tests(parity_torch_tests 1)
 endif()
 

@@ -29,6 +29,7 @@ struct Arguments {
   std::string start = {};   // id
   std::optional<std::uint64_t> seed = {};
   std::vector<std::string> recordings = {};
+  std::string fault = {};     // run: a fault of the kernels, switched on
   std::string exec = {};      // run: the command that is the candidate
   std::string contract = {};  // run --exec: by which it is judged; empty: the op's own
 

@@ -200,6 +200,27 @@ Candidate unloaded_candidate(const KernelInfo& kernel, const Options& options) {
           .backward = std::ranges::count(kernel.directions, "backward") > 0};
 }
 
+std::vector<KernelDef> unloaded_with_faults() {
+  std::vector<KernelDef> defs;
+  for (const KernelInfo& kernel : unloaded_kernels()) {
+    if (kernel.faults.empty()) continue;
+    KernelDef& def = defs.emplace_back(KernelDef{.op = kernel.op,
+                                                 .name = kernel.name,
+                                                 .needs = kernel.needs,
+                                                 .environment = kernel.environment,
+                                                 .variants = {}});
+    for (const std::string& dtype : kernel.dtypes)
+      def.contract.dtypes.push_back(parse_dtype(dtype));
+    for (const VariantInfo& variant : kernel.variants)
+      def.variants.push_back({Options::parse(variant.options), parse_lane(variant.lane)});
+    if (std::ranges::count(kernel.directions, "backward") > 0)  // that there is one, no more
+      def.backward = [](const Launch&) { throw Failure("launched where it is not loaded"); };
+    for (const FaultInfo& fault : kernel.faults)
+      def.faults.push_back({fault.fault, "", fault.what, fault.unsupported});
+  }
+  return defs;
+}
+
 void add_unloaded(Subject& subject, std::string_view kernels) {
   const Case& problem = subject.problem;
   for (const KernelInfo& kernel : unloaded_kernels()) {

@@ -68,6 +68,8 @@ void add_unloaded(Subject&, std::string_view kernels);
 // For one that an id names: null if there is none.
 const KernelInfo* unloaded(std::string_view kernel);
 Candidate unloaded_candidate(const KernelInfo&, const Options&);
+// Those with faults, as mutants are planned of them; they live as long as the process.
+std::vector<KernelDef> unloaded_with_faults();
 
 std::filesystem::path executable();     // of this process
 std::filesystem::path golden_folder();  // "golden" here, else beside the sources of the executable;

@@ -148,6 +148,10 @@ struct Cli {
 
     sub = verb(app, "run", run);
     cases(sub);
+    sub->add_option("--fault", args.fault,
+                    "Switch this fault of the kernels on (`parity list --json` has them): what the "
+                    "report says of a defect that is known")
+        ->type_name("ID");
     sub->add_option("--exec", args.exec,
                     "Judge this command instead of kernels: it reads its inputs from {in} and "
                     "writes its results to {out} (.safetensors; {in.npz}, {out.h5} for others)")

@@ -32,14 +32,25 @@ std::string most_refused(const KernelInfo& kernel) {
   return most == kernel.refuses.end() ? "" : most->first;
 }
 
+// Whether it takes any case of this dtype.
+bool runs(const KernelInfo& kernel, const std::string& dtype) {
+  return std::ranges::any_of(kernel.taken, [&](const auto& taken) {
+    return taken.second > 0 && taken.first.ends_with(" " + dtype);
+  });
+}
+
 void judge(CoverageRow& row, const KernelInfo& kernel) {
   const std::string key = row.direction + " " + row.dtype;
   row.kernel = kernel.name;
   row.cases = at(kernel.taken, key);
   row.exact_probes = at(kernel.exact, key);
-  row.mutants += shown(kernel.faults);
-  const std::string missing = missing_capability(kernel.needs);
-  if (!missing.empty()) row.explained.push_back("not here: " + missing);
+  std::string missing = missing_capability(kernel.needs);
+  if (!kernel.environment.empty() && torch_library_path().empty())
+    missing = "this build has no libparity_torch.so";
+  if (!missing.empty())
+    row.explained.push_back("not here: " + missing);
+  else if (runs(kernel, row.dtype))  // a fault that never runs shows nothing
+    row.mutants += shown(kernel.faults);
   if (!has(kernel.directions, row.direction)) {
     row.holes.push_back("the kernel has no " + row.direction);
     row.cases = row.exact_probes = 0;
@@ -73,7 +84,7 @@ std::vector<CoverageRow> rows_of(const OpInfo& op, const std::vector<KernelInfo>
           judge(rows.emplace_back(blank), kernel);
       if (rows.size() == before) rows.emplace_back(blank).holes.emplace_back(kNoKernel);
       for (std::size_t i = before; i < rows.size(); ++i)
-        if (rows[i].mutants == 0)
+        if (rows[i].mutants == 0 && (rows[i].kernel.empty() || rows[i].cases > 0))
           rows[i].holes.emplace_back("no mutant: nothing shows that its gate can fail");
     }
   }

@@ -55,6 +55,7 @@ TEST(Coverage, NamesEveryHole) {
   EXPECT_EQ(row_of(rows, "op", "forward", "f32").holes, Holes{});
   EXPECT_EQ(row_of(rows, "op", "backward", "f32").holes, Holes{"the kernel has no backward"});
   EXPECT_EQ(row_of(rows, "op", "forward", "f64").holes, Holes{"no case: even"});
+  EXPECT_EQ(row_of(rows, "op", "forward", "f64").mutants, 0);  // its fault never runs there
   EXPECT_EQ(
       row_of(rows, "op", "forward", "bf16").holes,
       (Holes{"no kernel takes this dtype", "no mutant: nothing shows that its gate can fail"}));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/cli/catalogue.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/failure.hpp"
@@ -41,6 +42,7 @@ MutationReport mutation_report(const Arguments& args, Lane lane, ProgressLine& p
   MutateOptions options;
   options.suite = suite_options(args);
   options.lane = lane;
+  options.elsewhere = unloaded_with_faults();
   if (!args.only.empty()) options.only = args.only.front();
   if (args.clean >= 0) options.clean_minimum = args.clean;
   progress.phase("mutants");

@@ -1,6 +1,7 @@
 // parity run: the cases that the arguments name, or the recordings of --recording, judged and
 // recorded. Commands of --exec: exec.cpp.
 #include "golden/golden.hpp"
+#include "harness/cli/planted.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/session.hpp"
 #include "harness/failure.hpp"
@@ -24,10 +25,13 @@ int run_recordings(const Arguments& args, Lane lane) {
 
 int run(const Arguments& args) {
   const Lane lane = lane_of(args, Lane::Smoke);
+  if (!args.fault.empty() && (!args.exec.empty() || !args.recordings.empty()))
+    throw UsageError("--fault: of kernels, not of a command or a recording");
   if (!args.exec.empty()) return run_command(args);
   if (!args.contract.empty()) throw UsageError("--contract: says how --exec is judged");
   if (!args.recordings.empty()) return run_recordings(args, lane);
-  const std::vector<Subject> subjects = select(args, lane);
+  std::vector<Subject> subjects = select(args, lane);
+  if (!args.fault.empty()) plant(subjects, args.fault);
   Session session(args, lane);
   session.run(subjects, "");
   return session.close();

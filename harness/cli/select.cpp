@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "harness/cli/catalogue.hpp"
@@ -136,6 +137,18 @@ Subject named(const Case& problem, const ParsedId& parsed, std::string_view kern
   return subject;
 }
 
+// Of a case with all that it computes on the way also the same layers by themselves, where its op
+// has them: whether an error is inherited.
+std::optional<ParsedId> alone(const ParsedId& parsed) {
+  const OpDef* op = registry().op(parsed.problem.op);
+  const Options& options = parsed.problem.options;
+  if (!op || !op->complete || !options.flag("taps") || options.flag("isolated")) return {};
+  ParsedId other = parsed;
+  other.problem.options.set("isolated", "1");
+  if (op->refuses && !op->refuses(other.problem).empty()) return {};
+  return other;
+}
+
 template <class Keep>
 void keep_candidates(std::vector<Subject>& subjects, const Keep& keep) {
   for (Subject& subject : subjects)
@@ -199,6 +212,8 @@ std::vector<Subject> select(const Arguments& args, Lane lane) {
     }
     const ParsedId parsed = parse_id(pattern);
     subjects.push_back(named(resolve(registry(), parsed), parsed, kernels));
+    if (const std::optional<ParsedId> layers = alone(parsed))
+      subjects.push_back(named(resolve(registry(), *layers), *layers, kernels));
   }
   if (patterns.empty() || !globs.empty()) {
     const std::uint64_t shift = seed_shift_of(args, lane);

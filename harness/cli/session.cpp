@@ -8,6 +8,7 @@
 #include "harness/cli/select.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
+#include "reports/waterfall.hpp"
 #include "reports/words.hpp"
 
 namespace parity::cli {
@@ -162,6 +163,10 @@ int Session::close() {
   progress_.clear();
   folder_.cases = records_.all();
   folder_.exit = worse_exit(worst_, tally_.exit());
+  for (const reports::Waterfall& layers : reports::waterfalls(folder_.cases))
+    if (!finished_.contains(record_key(*layers.whole)) ||
+        !finished_.contains(record_key(*layers.alone)))  // else a run before this one said it
+      writer_->write(layers);
   reports::write_reports(folder_, dir_);
   if (not_dumped_)
     cli::complain(fmt::format("{} not dumped: --dump-limit {} is used up",

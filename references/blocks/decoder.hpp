@@ -26,6 +26,7 @@ struct Decoder {
   Mla mla = {};            // prefixes are filled in by layer
   KdaLayer kda = {};
   Moe moe = {};
+  bool replay = false;  // the choice of experts is given: inputs "ids/layer<i>"
   std::int64_t batch = 1, tokens = 1;
 
   bool residual_reads() const { return block > 0; }
@@ -47,13 +48,30 @@ struct DecoderLayer {
   MoeLayer<T> moe;
   Array<T> prefix;  // p after
 };
+// The residual stream between two layers, or its gradient: the bank of closed blocks [R,n,D], the
+// running sum [R,D].
 template <class T>
-struct DecoderForward {
-  std::vector<DecoderLayer<T>> layers;
-  MlaRows<T> rows;
+struct Stream {
+  Array<T> bank, prefix;
+};
+template <class T>
+DecoderLayer<T> decoder_layer(Run<T>&, const Stream<T>& before, const Decoder&, std::int64_t l,
+                              const MlaRows<T>&);
+template <class T>
+struct DecoderHead {
   Array<T> output_read;  // h
   Array<T> normed, logits;
 };
+template <class T>
+DecoderHead<T> decoder_head(Run<T>&, const Stream<T>& last, const Decoder&);
+
+template <class T>
+struct DecoderForward : DecoderHead<T> {
+  std::vector<DecoderLayer<T>> layers;
+  MlaRows<T> rows;
+};
+template <class T>
+MlaRows<T> decoder_rows(const Decoder&, const Turns<T>&);
 // embeddings [R,D] -> logits [R,V]
 template <class T>
 DecoderForward<T> decoder(Run<T>&, const Array<T>& embeddings, const Decoder&, const Turns<T>&);
@@ -64,6 +82,16 @@ struct DecoderLayerGradients {
   Array<T> attn_read, ffn_read, attn, bank, prefix;
   MoeGradients<T> moe;
 };
+// `d`: from the gradient of what the layer leaves to that of what it found. The bank's, of the
+// layers behind and of this one's second read, is complete where a block opens: a bank that several
+// layers pass on is one tensor.
+template <class T>
+DecoderLayerGradients<T> decoder_layer_backward(Run<T>&, const DecoderLayer<T>&, Stream<T>& d,
+                                                const Decoder&, std::int64_t l, const MlaRows<T>&);
+// Of the head: the gradient of the last stream, and that of h.
+template <class T>
+Stream<T> decoder_head_backward(Run<T>&, const Stream<T>& last, const DecoderHead<T>&,
+                                const Array<T>& d_logits, const Decoder&, Array<T>& d_output_read);
 template <class T>
 struct DecoderGradients {
   std::vector<DecoderLayerGradients<T>> layers;

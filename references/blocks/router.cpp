@@ -190,12 +190,13 @@ Routing<T> route(Run<T>& run, const Array<T>& x, const std::string& gate, const 
   r.weights = Array<T>({rows, k});
   r.margin = Array<T>({rows});
   r.load.assign(static_cast<std::size_t>(E), 0);
-  if (run.has("ids")) r.ids = run.ids("ids");
+  const bool given = run.has(rule.given);
+  if (given) r.ids = run.ids(rule.given);
   for (std::int64_t t = 0; t < rows; ++t) {
     std::vector<T> biased(r.scores.row(t).begin(), r.scores.row(t).end());
     for (std::int64_t e = 0; e < E; ++e)
       biased[static_cast<std::size_t>(e)] += bias_of(run, bias, e);
-    if (!run.has("ids")) {
+    if (!given) {
       const Choice choice = choose(run, biased, rule);
       r.ids.insert(r.ids.end(), choice.ids.begin(), choice.ids.end());
       r.margin[t] = static_cast<T>(choice.margin);
@@ -331,7 +332,7 @@ std::vector<std::uint8_t> open_tokens(const Case& c, const Tensors& inputs, cons
   Run<double> run(c, inputs, false);
   const Array<double>&x = run.in("x"), &w = run.param(gate + ".weight");
   std::vector<std::uint8_t> open(static_cast<std::size_t>(x.rows()), 0);
-  if (run.has("ids")) return open;
+  if (run.has(rule.given)) return open;
   const Routing<double> r = route(run, x, gate, rule);
   const double u = c.dtype == Dtype::F64 ? 0x1p-53 : 0x1p-24;
   for (std::int64_t t = 0; t < x.rows(); ++t) {

@@ -27,6 +27,7 @@ struct RouterRule {
   bool renorm = true;
   double eps = 1e-20, scale = 1;
   bool torch_ties = false;
+  std::string given = "ids";  // an input that replaces the choice, where the case has it
 
   bool limited() const { return groups > 1 && top_groups < groups; }
 };
@@ -43,7 +44,7 @@ struct Routing {
   std::vector<std::int64_t> load = {};  // [E] tokens of each expert
 };
 // Parameters <gate>.weight, and where the case has them <gate>.bias and
-// <gate>.e_score_correction_bias. Input "ids", where the case has it, replaces the choice.
+// <gate>.e_score_correction_bias.
 template <class T>
 Routing<T> route(Run<T>&, const Array<T>& x, const std::string& gate, const RouterRule&);
 

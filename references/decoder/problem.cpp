@@ -6,6 +6,7 @@
 #include "harness/text.hpp"
 #include "references/blocks/open.hpp"
 #include "references/blocks/unit_op.hpp"
+#include "references/decoder/isolated.hpp"
 #include "references/vision_tower/problem.hpp"
 
 namespace parity::net {
@@ -194,6 +195,7 @@ Decoder decoder_config(const Case& c) {
   router.sizes =
       Sizes{{"T", rows(c), {}}, {"E", option(c, "experts"), {}}, {"K", option(c, "topk", 1), {}}};
   if (option(c, "experts") > 0) d.moe.rule = router_rule(router);
+  d.replay = c.options.flag("replay");
   return d;
 }
 
@@ -265,13 +267,15 @@ std::vector<TensorSpec> decoder_inputs(const Case& c) {
         specs.push_back(std::move(spec));
   if (c.options.flag("loss") && !three)
     specs.push_back({.name = "labels", .dtype = Dtype::I64, .dims = dims(c, {})});
-  if (c.options.flag("order"))
+  const auto choices = [&](const char* kind) {
     for (std::int64_t l = 0; l < c.sizes["L"]; ++l)
       if (decoder_mixes(c, l))
-        specs.push_back({.name = "order/layer" + std::to_string(l),
+        specs.push_back({.name = kind + std::to_string(l),
                          .role = Role::Ids,
                          .dtype = Dtype::I64,
                          .dims = {{"T", rows(c)}, {"K", option(c, "topk", 1)}}});
+  };
+  if (c.options.flag("order")) choices("order/layer");
   for (TensorSpec& spec : decoder_parameters(c)) specs.push_back(std::move(spec));
   if (three)
     for (TensorSpec spec : three_results(c)) {
@@ -285,6 +289,9 @@ std::vector<TensorSpec> decoder_inputs(const Case& c) {
                      .role = Role::Cotangent,
                      .dtype = c.dtype,
                      .dims = dims(c, {{"V", c.sizes["V"]}})});
+  if (c.options.flag("replay")) choices("ids/layer");
+  if (c.options.flag("isolated"))
+    for (TensorSpec& spec : isolated_inputs(c)) specs.push_back(std::move(spec));
   return specs;
 }
 
@@ -297,21 +304,29 @@ void tap_outputs(const Case& c, const std::string& at, bool images,
                        const std::vector<Dim>& extents) {
     specs.push_back({.name = name, .role = role, .dtype = dtype, .dims = extents});
   };
+  const bool alone = c.options.flag("isolated");
   const auto tap = [&](const std::string& name, Dtype dtype, const std::vector<Dim>& extents) {
     put(at + "tap/" + name, Role::Output, dtype, extents);
-    put("grads/" + at + "tap/" + name, Role::Gradient, dtype, extents);
+    const bool given =
+        alone && (name.ends_with("prefix") || name.ends_with("hidden") || name.ends_with("bank"));
+    if (!given) put("grads/" + at + "tap/" + name, Role::Gradient, dtype, extents);
   };
   for (std::int64_t l = 0; l < c.sizes["L"]; ++l) {
     const std::string layer = "layer" + std::to_string(l) + ".";
-    for (const char* name : {"attn", "attn_read", "ffn_read", "prefix", "hidden"})
+    for (const char* name : {"attn_read", "attn", "ffn_read"})  // in the order of computation
       tap(layer + name, c.dtype, dims(c, {{"D", D}}));
+    if (decoder_mixes(c, l)) {
+      const std::vector<Dim> slots = {{"R", R}, {"K", option(c, "topk", 1)}};
+      if (d.replay)
+        put(at + "tap/" + layer + "scores", Role::Output, wide_of(c.dtype),
+            {{"R", R}, {"E", option(c, "experts")}});
+      put(at + "tap/" + layer + "expert_ids", Role::Ids, Dtype::I64, slots);
+      tap(layer + "route_weights", wide_of(c.dtype), slots);
+      tap(layer + "routed_sum", c.dtype, {{"R", R}, {"L", d.moe.latent ? option(c, "latent") : D}});
+    }
+    for (const char* name : {"prefix", "hidden"}) tap(layer + name, c.dtype, dims(c, {{"D", D}}));
     if (d.residual_reads())
       tap(layer + "bank", c.dtype, {{"R", R}, {"N", l / d.block + 1}, {"D", D}});
-    if (!decoder_mixes(c, l)) continue;
-    const std::vector<Dim> slots = {{"R", R}, {"K", option(c, "topk", 1)}};
-    put(at + "tap/" + layer + "expert_ids", Role::Ids, Dtype::I64, slots);
-    tap(layer + "route_weights", wide_of(c.dtype), slots);
-    tap(layer + "routed_sum", c.dtype, {{"R", R}, {"L", d.moe.latent ? option(c, "latent") : D}});
   }
   tap("output_read", c.dtype, dims(c, {{"D", D}}));
   if (!images) return;
@@ -340,6 +355,8 @@ std::vector<TensorSpec> decoder_outputs(const Case& c) {
     } else if (c.options.flag("taps") && step == 1) {
       tap_outputs(c, at, has_images(c), specs);
     }
+    if (c.options.flag("isolated"))
+      for (TensorSpec& spec : isolated_gradients(c)) specs.push_back(std::move(spec));
     if (has_images(c) && steps == 0)
       for (const TensorSpec& spec : vision::inputs(vision_case(c)))
         if (spec.name == "pixels") put("grads/inputs/pixels", Role::Gradient, c.dtype, spec.dims);
@@ -374,6 +391,7 @@ std::string decoder_refuses(const Case& c) {
   for (const std::int64_t l : layer_list(c))
     if (l < 0 || l >= c.sizes["L"]) return "option full names a layer that is not there";
   if (option(c, "steps") > 0 && !c.options.flag("loss")) return "steps need labels";
+  if (const std::string why = isolated_refuses(c); !why.empty()) return why;
   if (c.options.flag("three") && !has_images(c)) return "the parity model has an image";
   if (has_images(c)) return vision::refuses(vision_case(c));
   return "";

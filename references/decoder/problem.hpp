@@ -13,6 +13,9 @@
 //            against the next token steps      AdamW steps (lr, beta1, beta2, adam_eps, decay);
 //            balance: coefficient of the sign rule before each empty=none an expert without a token
 //            has no gradient, and is not stepped taps=1, order=1
+//            isolated=1 every layer by itself, on the truth's stream (decoder/isolated.hpp)
+//            replay=1   the choice of experts is given as "ids/layer<i>": the truth's own,
+//            and the scores on which each makes its own choice are compared
 //            three=1    the parity model's passes: text (size S), vision, and both; loss=1: of the
 //            next tokens in the pass over both, but images
 #pragma once

@@ -8,7 +8,9 @@
 #include "references/blocks/layers.hpp"
 #include "references/blocks/mla_parts.hpp"
 #include "references/blocks/scatter.hpp"
+#include "references/decoder/isolated.hpp"
 #include "references/decoder/problem.hpp"
+#include "references/decoder/taps.hpp"
 #include "references/vision_tower/layout.hpp"
 
 namespace parity::net {
@@ -18,65 +20,6 @@ AdamW optimizer(const Options& o) {
   const AdamW usual;
   return {o.real("lr", usual.lr), o.real("beta1", usual.beta1), o.real("beta2", usual.beta2),
           o.real("adam_eps", usual.eps), o.real("decay", usual.decay)};
-}
-
-template <class T>
-Turns<T> turns_of(Run<T>& run, const Decoder& d) {
-  if (d.mla.rope.pairs == Rope::Pairs::None) return {};
-  std::vector<std::int64_t> positions;
-  for (std::int64_t b = 0; b < d.batch; ++b)
-    for (std::int64_t t = 0; t < d.tokens; ++t) positions.push_back(t);
-  return turns_at(run, positions, d.mla.rotary, d.mla.rope);
-}
-
-// The order in which the case names a layer's slots; ascending ids without one.
-template <class T>
-std::vector<std::int64_t> order_of(Run<T>& run, std::int64_t l) {
-  if (!run.options().flag("order")) return {};
-  return run.ids("order/layer" + std::to_string(l));
-}
-
-template <class T>
-void put_taps(Run<T>& run, const DecoderForward<T>& f, const std::string& at) {
-  for (std::size_t l = 0; l < f.layers.size(); ++l) {
-    const DecoderLayer<T>& t = f.layers[l];
-    const std::string layer = at + "tap/layer" + std::to_string(l) + ".";
-    run.put(layer + "attn", t.attn);
-    run.put(layer + "attn_read", t.attn_read);
-    run.put(layer + "ffn_read", t.ffn_read);
-    run.put(layer + "prefix", t.prefix);
-    run.put(layer + "hidden", t.prefix);
-    run.put(layer + "bank", t.bank);
-    if (t.moe.routing.ids.empty()) continue;
-    const Array<T> ids = numbers<T>(t.moe.routing.ids, t.moe.routing.weights.shape);
-    const auto n = static_cast<std::int64_t>(l);
-    run.put(layer + "expert_ids", arranged(t.moe.routing, ids, order_of(run, n)));
-    run.put(layer + "route_weights",
-            arranged(t.moe.routing, t.moe.routing.weights, order_of(run, n)));
-    run.put(layer + "routed_sum", t.moe.mixture.sum);
-  }
-  run.put(at + "tap/output_read", f.output_read);
-}
-
-template <class T>
-void put_tap_gradients(Run<T>& run, const DecoderForward<T>& f, const DecoderGradients<T>& d,
-                       const std::string& at) {
-  for (std::size_t l = 0; l < d.layers.size(); ++l) {
-    const DecoderLayerGradients<T>& g = d.layers[l];
-    const std::string layer = at + "tap/layer" + std::to_string(l) + ".";
-    run.grad(layer + "attn", g.attn);
-    run.grad(layer + "attn_read", g.attn_read);
-    run.grad(layer + "ffn_read", g.ffn_read);
-    run.grad(layer + "prefix", g.prefix);
-    run.grad(layer + "hidden", g.prefix);
-    if (g.bank.count() > 0) run.grad(layer + "bank", g.bank);
-    const MoeLayer<T>& moe = f.layers[l].moe;
-    if (moe.routing.ids.empty()) continue;
-    run.grad(layer + "route_weights",
-             arranged(moe.routing, g.moe.weights, order_of(run, static_cast<std::int64_t>(l))));
-    run.grad(layer + "routed_sum", g.moe.sum);
-  }
-  run.grad(at + "tap/output_read", d.output_read);
 }
 
 constexpr std::int64_t kIgnored = -100;
@@ -112,24 +55,6 @@ Array<T> loss_of(Run<T>& run, const Array<T>& logits, const std::vector<std::int
   scalar[0] = loss.loss;
   run.put(at + "loss", std::move(scalar));
   return std::move(loss.d_logits);
-}
-
-// An expert without a token: a gradient of zero, unless the source's loop never reaches it
-// (empty=none).
-template <class T>
-void settle_empty(Run<T>& run, const DecoderForward<T>& f) {
-  if (run.options().get("empty", "zero") == "none") return;
-  for (std::size_t l = 0; l < f.layers.size(); ++l) {
-    const std::vector<std::int64_t>& load = f.layers[l].moe.routing.load;
-    for (std::size_t e = 0; e < load.size(); ++e)
-      for (const char* w : {"w1", "w2", "w3"}) {
-        if (load[e] != 0) continue;
-        const std::string name = Decoder::layer(static_cast<std::int64_t>(l)) +
-                                 "block_sparse_moe.experts." + std::to_string(e) + "." + w +
-                                 ".weight";
-        run.param_grad(name, Array<T>(run.param(name).shape));
-      }
-  }
 }
 
 // Features of the images, once for all forwards that read them; d collects the gradients of their
@@ -301,6 +226,7 @@ template <class T>
 void formulas(Run<T>& run) {
   const Case& c = run.problem();
   if (c.options.flag("three")) return three_passes(run);
+  if (c.options.flag("isolated")) return isolated(run);
   const auto steps = static_cast<int>(c.options.integer("steps", 0));
   States<T> states;
   for (int step = 1; step <= std::max(steps, 1); ++step) {
@@ -352,6 +278,7 @@ OpDef op(std::string_view name, std::string_view what) {
           .inputs = decoder_inputs,
           .outputs = decoder_outputs,
           .derive = decoder_derive,
+          .complete = decoder_complete,
           .refuses = decoder_refuses,
           .reference = reference,
           .base = base,

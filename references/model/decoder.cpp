@@ -23,9 +23,9 @@ struct Layer {
   Tensor norm(const Tensor& x, const char* which) const {
     return normed(x, param(std::string(which) + ".weight"), c.eps);
   }
-  Tensor read(const Stream& s, const std::string& which) const {
+  Tensor read(const Stream& s, const std::string& which, bool reversed = false) const {
     return attn_res_read(s.bank, s.prefix, param(which + "_norm.weight"),
-                         param(which + "_proj.weight"), c.eps);
+                         param(which + "_proj.weight"), c.eps, reversed);
   }
   Tensor dense(const Tensor& x) const {
     const Tensor gate = wide(at::linear(x, param("mlp.gate_proj.weight"))),
@@ -52,12 +52,13 @@ Tensor attention(const Layer& l, const Tensor& x, bool full, std::int64_t batch)
 }  // namespace
 
 Tensor attn_res_read(const Tensor& bank, const Tensor& prefix, const Tensor& norm,
-                     const Tensor& proj, double eps) {
+                     const Tensor& proj, double eps, bool reversed) {
   const Tensor values = wide(at::cat({bank, prefix.unsqueeze(1)}, 1));
   const Tensor keys = values * at::rsqrt(values.square().mean(-1, true) + eps);
   const Tensor query = wide(norm) * wide(proj).flatten();
   const Tensor weights = at::softmax(at::matmul(keys, query), -1);
-  return at::einsum("rn,rnd->rd", {weights, values}).to(prefix.scalar_type());
+  return at::einsum("rn,rnd->rd", {reversed ? weights.flip(-1) : weights, values})
+      .to(prefix.scalar_type());
 }
 
 Stream decoder_layer(const Stream& before, const Named& params, const DecoderConfig& c,
@@ -72,7 +73,8 @@ Stream decoder_layer(const Stream& before, const Named& params, const DecoderCon
                      c.full.at(static_cast<std::size_t>(layer)), batch);
   s.prefix = opens ? t.attn : s.prefix + t.attn;
   // A view where nothing is read: its gradient is that of this branch alone.
-  t.ffn_read = residual_reads ? l.read(s, "mlp_res") : s.prefix.view_as(s.prefix);
+  t.ffn_read =
+      residual_reads ? l.read(s, "mlp_res", layer == c.misread) : s.prefix.view_as(s.prefix);
   const Tensor x = l.norm(t.ffn_read, "post_attention_layernorm");
   Tensor y;
   if (layer < c.dense) {
@@ -80,7 +82,8 @@ Stream decoder_layer(const Stream& before, const Named& params, const DecoderCon
   } else {
     MoeConfig mixture = c.moe;
     mixture.prefix = l.name + "block_sparse_moe.";
-    t.moe = moe(x, params, mixture);
+    const auto given = params.find("ids/layer" + std::to_string(layer));
+    t.moe = moe(x, params, mixture, given == params.end() ? Tensor{} : given->second);
     y = t.moe.y;
   }
   s.prefix = s.prefix + y;
@@ -94,22 +97,35 @@ Tensor embed(const Tensor& tokens, const Named& params, const DecoderConfig& c) 
   return at::embedding(wide(table), tokens).to(table.scalar_type());
 }
 
-DecoderOutput decoder(const Tensor& embeddings, const Named& params, const DecoderConfig& c) {
-  const std::int64_t B = embeddings.size(0), D = embeddings.size(-1);
-  DecoderOutput out;
-  Stream s{{}, embeddings.reshape({-1, D})};
-  s.bank = at::empty({s.prefix.size(0), 0, D}, s.prefix.options());
-  for (std::size_t l = 0; l < c.full.size(); ++l) {
-    s = decoder_layer(s, params, c, static_cast<std::int64_t>(l), B, &out.traces.emplace_back());
-    out.after.push_back(s);
-  }
+Stream stream_of(const Tensor& embeddings) {
+  Stream s{{}, embeddings.reshape({-1, embeddings.size(-1)})};
+  s.bank = at::empty({s.prefix.size(0), 0, s.prefix.size(1)}, s.prefix.options());
+  return s;
+}
+
+Head head(const Stream& s, const Named& params, const DecoderConfig& c) {
   const auto param = [&](const char* name) { return params.at(c.prefix + name); };
+  Head out;
   out.output_read =
       c.block > 0 ? attn_res_read(s.bank, s.prefix, param("model.output_attn_res_norm.weight"),
                                   param("model.output_attn_res_proj.weight"), c.eps)
                   : s.prefix;
   out.logits = at::linear(normed(out.output_read, param("model.norm.weight"), c.eps),
                           param("lm_head.weight"));
+  return out;
+}
+
+DecoderOutput decoder(const Tensor& embeddings, const Named& params, const DecoderConfig& c) {
+  DecoderOutput out;
+  Stream s = stream_of(embeddings);
+  for (std::size_t l = 0; l < c.full.size(); ++l) {
+    s = decoder_layer(s, params, c, static_cast<std::int64_t>(l), embeddings.size(0),
+                      &out.traces.emplace_back());
+    out.after.push_back(s);
+  }
+  Head last = head(s, params, c);
+  out.output_read = std::move(last.output_read);
+  out.logits = std::move(last.logits);
   return out;
 }
 

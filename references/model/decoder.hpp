@@ -18,7 +18,7 @@ namespace parity::model {
 // y = sum_n softmax_n(rms(V_n; norm) . proj) V_n over the bank's entries [R,N,D], then the prefix
 // [R,D].
 at::Tensor attn_res_read(const at::Tensor& bank, const at::Tensor& prefix, const at::Tensor& norm,
-                         const at::Tensor& proj, double eps);
+                         const at::Tensor& proj, double eps, bool reversed = false);
 
 struct DecoderConfig {
   std::string prefix = {};
@@ -30,6 +30,7 @@ struct DecoderConfig {
   MlaConfig mla = {};    // prefixes are filled in by layer
   KdaLayerConfig kda = {};
   MoeConfig moe = {};
+  std::int64_t misread = -1;  // a fault: this layer's second read weighs its sources in reverse
 };
 
 // The residual stream between two layers: entries of closed blocks [R,N,D], the running sum [R,D].
@@ -43,6 +44,7 @@ struct LayerTrace {
 };
 Stream decoder_layer(const Stream& before, const Named& params, const DecoderConfig&,
                      std::int64_t layer, std::int64_t batch, LayerTrace* trace = nullptr);
+// Input "ids/layer<i>", where it is among the parameters, replaces the layer's choice of experts.
 
 struct DecoderOutput {
   at::Tensor logits, output_read;  // [R,V], [R,D]
@@ -51,7 +53,12 @@ struct DecoderOutput {
 };
 // tokens [B,T]
 at::Tensor embed(const at::Tensor& tokens, const Named& params, const DecoderConfig&);
-// embeddings [B,T,D]
+// Before the first layer: embeddings [B,T,D] and no closed block.
+Stream stream_of(const at::Tensor& embeddings);
+struct Head {
+  at::Tensor output_read, logits;  // [R,D], [R,V]
+};
+Head head(const Stream& last, const Named& params, const DecoderConfig&);
 DecoderOutput decoder(const at::Tensor& embeddings, const Named& params, const DecoderConfig&);
 
 // Mean cross entropy of logits [R,V] over labels [R] that are not -100.

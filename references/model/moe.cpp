@@ -61,9 +61,10 @@ Routing route(const Tensor& x, const Named& params, const RouterConfig& c, const
   r.logits = at::linear(wide(x), wide(params.at(c.prefix + "weight")));
   if (const auto bias = params.find(c.prefix + "bias"); bias != params.end())
     r.logits = r.logits + wide(bias->second);
-  const Tensor scores = c.score == "sigmoid"   ? at::sigmoid(r.logits)
-                        : c.score == "softmax" ? at::softmax(r.logits, -1)
-                                               : r.logits;
+  r.scores = c.score == "sigmoid"   ? at::sigmoid(r.logits)
+             : c.score == "softmax" ? at::softmax(r.logits, -1)
+                                    : r.logits;
+  const Tensor& scores = r.scores;
   r.ids = given;
   if (!given.defined()) {
     Tensor biased = scores.detach();

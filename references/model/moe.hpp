@@ -21,6 +21,7 @@ struct RouterConfig {
 };
 struct Routing {
   at::Tensor logits;   // [T,E]
+  at::Tensor scores;   // [T,E] without the correction bias
   at::Tensor ids;      // [T,k] ascending
   at::Tensor weights;  // [T,k]
   at::Tensor margin;   // [T]; undefined where there is no other choice
