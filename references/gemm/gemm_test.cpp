@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/numeric/philox.hpp"
+#include "harness/source.hpp"
 #include "references/gemm/evaluate.hpp"
 #include "references/gemm/import.hpp"
 
@@ -114,6 +115,18 @@ TEST(Gemm, RefusesWhatItCannotMean) {
                                               {"M1,N1,K1", Dtype::BF16, "what=1"},
                                               {"M1,N1,K1,T2,G2", Dtype::BF16, ""}})
     EXPECT_NE(refuses(case_of(sizes, dtype, options)), "") << sizes << " " << options;
+}
+
+TEST(Gemm, AnEmulatedTargetIsNotVerifiedOnHardware) {
+  const Case c = case_of("M4,N4,K32", Dtype::BF16, "");
+  int emulated = 0;
+  for (const KernelDef& kernel : registry().kernels) {
+    if (kernel.op != "gemm") continue;
+    const bool gpu = kernel.contract.name.starts_with("sm_");
+    emulated += gpu ? 1 : 0;
+    EXPECT_EQ(candidate_of(kernel, {}, c).hw_verified, !gpu) << kernel.name;
+  }
+  EXPECT_GT(emulated, 0);
 }
 
 }  // namespace
