@@ -88,11 +88,10 @@ Scheme scheme_of(const Case& c) {
 
 Options fp8_options(const Scheme& s, const Cast& cast, std::string_view fault) {
   const bool e5m2 = cast.e5m2 && fault != "P-lin-gradient-format";
-  Options o{{"chain", "fp8_torchao"},
-            {"granularity", std::string(cast.granularity)},
-            {"elem", e5m2 ? "e5m2" : "e4m3"}};
-  if (s.pow2) o.set("pow2", "1");
-  return o;
+  return {{"chain", "fp8_torchao"},
+          {"granularity", std::string(cast.granularity)},
+          {"elem", e5m2 ? "e5m2" : "e4m3"},
+          {"pow2", s.pow2 ? "1" : "0"}};
 }
 const std::vector<std::string_view> kFp8Taps = {"codes", "scale"};
 
