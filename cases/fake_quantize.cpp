@@ -1,5 +1,6 @@
 // Cases of fake_quantize: values, masks and straight-through gradients, bit for bit.
 #include "cases/integer_fills.hpp"
+#include "harness/registry.hpp"
 
 namespace parity {
 namespace {
@@ -100,6 +101,14 @@ const Register wide{CaseSet{
     .options = kChains,
     .seeds = {0, 1},
 }};
+
+const Register no_kernel{Explanation{
+    .op = "fake_quantize",
+    .hole = "no kernel takes this dtype",
+    .why =
+        "it is eager element-wise code where it is used, held here to torchao's stored bits; "
+        "kernels of "
+        "the same chains are judged as quantize, and one from elsewhere comes in by run --exec"}};
 
 }  // namespace
 }  // namespace parity

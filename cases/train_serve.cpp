@@ -3,6 +3,7 @@
 
 #include "harness/kernel.hpp"
 #include "harness/numeric/philox.hpp"
+#include "harness/registry.hpp"
 
 namespace parity {
 namespace {
@@ -68,6 +69,13 @@ const Register step{CaseSet{
     .fills = {kNoise},
     .options = {in_class("P7", "nvfp4_torchao_b2")},
 }};
+
+const Register no_kernel{
+    Explanation{.op = "train_serve",
+                .hole = "no kernel takes this dtype",
+                .why = "it compares stages of one weight's way with each other, chain against "
+                       "chain; the kernels of "
+                       "each stage are judged as quantize, sparse24 and quantized_linear"}};
 
 }  // namespace
 }  // namespace parity

@@ -79,11 +79,13 @@ Ending with_rss(Ending ending, std::int64_t mib) {
   return ending;
 }
 
+[[gnu::noinline]] void allocates_too_much() { throw std::bad_alloc(); }
+
 TEST(Explain, AnAllocationThatFailedSaysSoItself) {
   void (*const acts[])() = {
       [] { die_out_of_memory(); }, [] { std::thread([] { throw std::bad_alloc(); }).join(); },
       [] { std::thread([] { throw std::bad_array_new_length(); }).join(); },
-      []() noexcept { throw std::bad_alloc(); },
+      []() noexcept { allocates_too_much(); },
       [] {  // with the signal blocked, as whoever blocks all of them leaves it
         sigset_t all;
         ::sigfillset(&all);
