@@ -91,7 +91,7 @@ void throws_in_thread(const Launch& l) {
 }
 void mallocs(const Launch&) {  // and never looks whether it got any
   static void* volatile kept;
-  for (constexpr std::size_t size = 64 << 20;;) {
+  for (constexpr std::size_t size = 1 << 20;;) {
     kept = std::malloc(size);
     std::memset(kept, 1, size);
   }
