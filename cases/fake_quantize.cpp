@@ -93,7 +93,7 @@ const Register prepared{CaseSet{
 const Register wide{CaseSet{
     .op = "fake_quantize",
     .what = "Many shapes and seeds",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .check = Check::Exact,
     .sizes = {matrix(1, 32), matrix(7, 96), matrix(64, 1024)},
     .dtypes = {Dtype::F32, Dtype::BF16},

@@ -276,7 +276,7 @@ const Register tiles{CaseSet{
 const Register wide{CaseSet{
     .op = "quantize",
     .what = "FP8: many seeds and shapes",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .check = Check::Exact,
     .sizes = {matrix(1, 16), matrix(129, 272)},
     .dtypes = {Dtype::F32, Dtype::BF16},
@@ -290,7 +290,7 @@ const Register wide{CaseSet{
 const Register wide_tiles{CaseSet{
     .op = "quantize",
     .what = "FP8 under tiles of 128: f32 data, several tiles",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .check = Check::Exact,
     .sizes = {matrix(256, 384)},
     .dtypes = {Dtype::F32, Dtype::BF16},

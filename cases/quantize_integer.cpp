@@ -82,7 +82,7 @@ const Register scales{CaseSet{
 const Register shapes{CaseSet{
     .op = "quantize",
     .what = "Integer chains over many shapes and seeds",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .check = Check::Exact,
     .sizes = {matrix(1, 32), matrix(7, 96), matrix(33, 160), matrix(128, 2048)},
     .dtypes = {Dtype::F32, Dtype::BF16},

@@ -285,7 +285,7 @@ const Register shapes{CaseSet{
 const Register wide{CaseSet{
     .op = "quantize",
     .what = "MX: every format and mode, many seeds and shapes",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .check = Check::Exact,
     .sizes = {matrix(1, 32), matrix(129, 224)},
     .dtypes = {Dtype::F32, Dtype::BF16},

@@ -62,7 +62,7 @@ const Register exact{CaseSet{
 const Register larger{CaseSet{
     .op = "quantized_linear",
     .what = "Larger products, odd extents",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .sizes = {sizes(7, 48, 96), sizes(33, 80, 160), sizes(64, 96, 512)},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kNormal, kOutliers},

@@ -58,7 +58,7 @@ const Register narrow{CaseSet{
 const Register larger{CaseSet{
     .op = "quantized_linear",
     .what = "Larger products of every training recipe",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .sizes = {sizes(64, 96, 256), sizes(96, 64, 160)},
     .dtypes = {Dtype::BF16},
     .fills = {kNormal, kOutliers},

@@ -105,7 +105,7 @@ const Register ties{CaseSet{
 const Register wide{CaseSet{
     .op = "sparse24",
     .what = "Larger matrices",
-    .lane = Lane::Full,
+    .lane = Lane::Long,
     .check = Check::Exact,
     .sizes = {matrix(256, 512)},
     .dtypes = {Dtype::BF16, Dtype::F32, Dtype::I8},

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 
 #include "harness/failure.hpp"
 #include "harness/numeric/philox.hpp"
@@ -27,6 +29,33 @@ bool takes(const KernelDef& kernel, Dtype dtype) {
   return list.empty() || std::ranges::find(list, dtype) != list.end();
 }
 
+// Chains of which the kernel refuses every declared case.
+std::set<std::pair<const KernelDef*, std::string>> refused_chains() {
+  std::map<std::pair<const KernelDef*, std::string>, bool> taken;
+  for (const Case& c : expand(registry(), Lane::Long)) {
+    const std::string chain = c.options.get("chain", "");
+    if (chain.empty()) continue;
+    for (const KernelDef& kernel : registry().kernels) {
+      if (kernel.op != c.op || !kernel.refuses || kernel.variants.empty()) continue;
+      bool& any = taken[{&kernel, chain}];
+      any = any || kernel.refuses(c, kernel.variants.front().options).empty();
+    }
+  }
+  std::set<std::pair<const KernelDef*, std::string>> refused;
+  for (const auto& [pair, any] : taken)
+    if (!any) refused.insert(pair);
+  return refused;
+}
+
+// A kernel is no candidate for a chain that it does not implement: nothing is left untested by it,
+// and a record that says so for every case would hide those that matter.
+bool implements_chain(const KernelDef& kernel, const Case& problem) {
+  const std::string chain = problem.options.get("chain", "");
+  if (chain.empty()) return true;
+  static const auto refused = refused_chains();
+  return !refused.contains({&kernel, chain});
+}
+
 // The default runs on every case; a variant on the cases of its lane and above.
 bool runs(const KernelDef& kernel, std::size_t variant, const Case& problem) {
   return variant == 0 || kernel.variants[variant].lane <= problem.lane;
@@ -39,7 +68,9 @@ Subject subject_of(const Case& problem, std::string_view kernels) {
   for (const KernelDef& kernel : registry().kernels) {
     if (kernel.op != problem.op || !glob_match(kernels, kernel.name)) continue;
     if (problem.set && !glob_match(problem.set->kernels, kernel.name)) continue;
-    if (!takes(kernel, problem.dtype) && kernels != kernel.name) continue;
+    const bool asked_for = kernels == kernel.name;
+    if (!asked_for && !takes(kernel, problem.dtype)) continue;
+    if (!asked_for && !implements_chain(kernel, problem)) continue;
     for (std::size_t v = 0; v < kernel.variants.size(); ++v)
       if (runs(kernel, v, problem))
         subject.candidates.push_back(candidate_of(kernel, kernel.variants[v].options, problem));
