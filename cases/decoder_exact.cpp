@@ -64,7 +64,7 @@ Options reads(const char* block) {
 const Register stack{CaseSet{
     .op = "attn_res_stack",
     .what = "The embedding passes two layers, in one block and in two",
-    .lane = Lane::Smoke,
+    .lane = Lane::Full,
     .check = Check::Exact,
     .sizes = {Sizes::parse("B5,T2,D16,V24,L2")},
     .dtypes = kDtypes,
@@ -82,7 +82,7 @@ Options k3(const char* block) {
 const Register model{CaseSet{
     .op = "decoder",
     .what = "The embedding passes KDA, MLA, a dense layer and experts",
-    .lane = Lane::Smoke,
+    .lane = Lane::Full,
     .check = Check::Exact,
     .sizes = {Sizes::parse("B5,T2,D16,V24,L2")},
     .dtypes = kDtypes,
