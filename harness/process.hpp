@@ -108,7 +108,7 @@ bool become_child(pid_t parent);
 // the user's own where that is tighter, none under a sanitizer.
 MemoryLimit limit_memory(std::int64_t more_bytes);
 // fork, after this process gave the pages that it has freed back to the kernel: a fork copies the
-// table of all pages that its parent holds (140 MB freed but kept: 4 ms a fork).
+// table of all pages that its parent holds.
 pid_t lean_fork();
 void quiet_stdio();  // stdin is empty, stdout goes to stderr
 void mute_stderr();

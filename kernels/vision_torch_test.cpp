@@ -38,9 +38,9 @@ int compare(const char* kernel_name) {
   return cases;
 }
 
-TEST(VisionTorch, TowersAgree) { EXPECT_GE(compare("vision_tower.torch_f64"), 3); }
+TEST(VisionTorch, TowersAgree) { EXPECT_GE(compare("vision_tower.torch_f64"), 7); }
 
-TEST(VisionTorch, ScattersAgree) { EXPECT_GE(compare("vision_scatter.torch_f64"), 3); }
+TEST(VisionTorch, ScattersAgree) { EXPECT_GE(compare("vision_scatter.torch_f64"), 4); }
 
 }  // namespace
 }  // namespace parity

@@ -1,6 +1,5 @@
 // The finished records of a run, kept outside this process's memory until the reports are written:
-// every case is forked from here, and a fork costs by what its parent holds (325 MB of records: 4
-// ms, 15,000 times a gate).
+// every case is forked from here, and a fork copies the table of all pages that its parent holds.
 #pragma once
 
 #include <vector>
