@@ -53,29 +53,20 @@ struct Arguments {
   std::int64_t dump_limit = 64LL << 20;  // bytes of all dumps of a run
 
   // single verbs
-  bool support = false;                    // list
-  bool coverage = false;                   // list
-  std::int64_t clean = -1;                 // mutate: clean variants at least; -1: the lane's
-  std::string write = {};                  // registry: the file
-  bool write_ledger = false;               // check
-  std::string explained = {};              // check: why bounds were loosened
-  std::string file = {};                   // golden freeze: the file
-  bool contiguous = false;                 // golden freeze
-  bool digests = false;                    // golden verify
-  std::string truth = {};                  // diff: a third file
-  std::vector<std::string> renames = {};   // diff: PATTERN=REPLACEMENT
-  std::optional<double> bound = {};        // diff
-  std::vector<std::string> chains = {};    // diff-chains
-  std::string against = {};                // diff-chains: the chain compared with
-  std::string tensor = {};                 // diff-chains: of the file
-  int draws = 8;                           // diff-chains
-  std::int64_t rows = 64, columns = 1024;  // diff-chains: of a draw
-  bool forced = false;                     // diff-chains: every mantissa of the amax
-  bool pairs = false;                      // diff-chains: every pair of amaxes
-  bool special = false;                    // diff-chains: the table of special values
-  std::vector<std::string> same = {};      // audit-bits: NAME=NAME
-  std::string checkpoint = {};             // show
-  std::string model = {};                  // show --checkpoint: "k3", "debug"
+  bool support = false;                   // list
+  bool coverage = false;                  // list
+  std::int64_t clean = -1;                // mutate: clean variants at least; -1: the lane's
+  std::string write = {};                 // registry: the file
+  bool write_ledger = false;              // check
+  std::string explained = {};             // check: why bounds were loosened
+  std::string file = {};                  // golden freeze: the file
+  bool contiguous = false;                // golden freeze
+  bool digests = false;                   // golden verify
+  std::string truth = {};                 // diff: a third file
+  std::vector<std::string> renames = {};  // diff: PATTERN=REPLACEMENT
+  std::optional<double> bound = {};       // diff
+  std::string checkpoint = {};            // show
+  std::string model = {};                 // show --checkpoint: "k3", "debug"
 };
 
 // The device that --device names is not there: exit 3.
@@ -90,13 +81,10 @@ int list(const Arguments&);
 int show(const Arguments&);
 int show_checkpoint(const Arguments&);
 int diff(const Arguments&);
-int diff_chains(const Arguments&);
-int audit_bits(const Arguments&);
 int run(const Arguments&);
 int run_command(const Arguments&);  // --exec
 int mutate(const Arguments&);
 int bench(const Arguments&);
-int report(const Arguments&);
 int check(const Arguments&);
 int gate(const Arguments&);
 int write_registry(const Arguments&);

@@ -4,15 +4,20 @@
 #include <set>
 
 #include "golden/io/tensor_file.hpp"
-#include "harness/cli/arguments.hpp"
 #include "harness/cli/bit_reuse.hpp"
 #include "harness/cli/terminal.hpp"
+#include "harness/cli/verb.hpp"
 #include "harness/failure.hpp"
 #include "reports/json_writer.hpp"
 #include "reports/words.hpp"
 
 namespace parity::cli {
 namespace {
+
+// What the command line gave.
+struct Given {
+  std::vector<std::string> files = {}, same = {};
+} given;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;  // of all tensors: the index takes 10x
 constexpr std::size_t kMostRuns = 20;                       // on a terminal; -v shows all
@@ -64,9 +69,9 @@ struct Audit {
   int exit() const { return list.empty() ? 4 : runs.empty() && unequal.empty() ? 0 : 1; }
 };
 
-Audit audit_of(const Arguments& args) {
-  Audit audit{.list = bits_of(args.names)};
-  audit.same = pairs_of(args.same, audit.list);
+Audit audit_of() {
+  Audit audit{.list = bits_of(given.files)};
+  audit.same = pairs_of(given.same, audit.list);
   std::vector<NamedBits> distinct;  // without the second of each pair
   std::set<std::size_t> repeats;
   for (const Same& pair : audit.same) {
@@ -129,12 +134,30 @@ std::string json_of(const Audit& audit) {
   return out.text() + "\n";
 }
 
-}  // namespace
-
 int audit_bits(const Arguments& args) {
-  const Audit audit = audit_of(args);
+  const Audit audit = audit_of();
   print(args.json ? json_of(audit) : text_of(audit, args.verbose));
   return audit.exit();
 }
+
+const RegisterVerb verb{{
+    .path = "audit-bits",
+    .what = "Random bits of stochastic rounding that two sites, ranks or steps share",
+    .examples =
+        "  parity audit-bits rank0.safetensors rank1.safetensors\n"
+        "  parity audit-bits rbits.npz --same forward=recompute    a recompute draws the same",
+    .options = {{.names = "files",
+                 .type = "FILE",
+                 .to = &given.files,
+                 .what = "Dumps of the random bits that each site drew, one tensor each",
+                 .required = true},
+                {.names = "--same",
+                 .type = "NAME=NAME",
+                 .to = &given.same,
+                 .what = "A recompute: these two tensors must be equal, and may be"}},
+    .call = audit_bits,
+}};
+
+}  // namespace
 
 }  // namespace parity::cli

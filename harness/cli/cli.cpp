@@ -1,6 +1,7 @@
 // The command line's grammar: the only file that includes CLI11.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "harness/cli/help.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/cli/values.hpp"
+#include "harness/cli/verb.hpp"
 #include "harness/failure.hpp"
 #include "harness/text.hpp"
 
@@ -23,12 +25,50 @@ struct Cli {
 
   // `path` is the verb with the one above it: "golden info".
   CLI::App* verb(CLI::App& parent, const std::string& path, int (*call)(const Arguments&)) {
-    const Help help = help_of(path);
+    return verb(parent, path, help_of(path), call);
+  }
+  CLI::App* verb(CLI::App& parent, const std::string& path, const Help& help,
+                 int (*call)(const Arguments&)) {
     CLI::App* sub = parent.add_subcommand(path.substr(path.rfind(' ') + 1), help.what);
     sub->footer(std::string("\nExamples\n") + help.examples);
     sub->allow_extras();  // unknown flags are refused below, with the nearest spelling
     if (call) verbs.emplace_back(sub, call);
+    for (const Option& more : options_beside(path)) option(sub, more);
     return sub;
+  }
+
+  void option(CLI::App* sub, const Option& declared) {
+    CLI::Option* made = std::visit(
+        [&](auto* to) {
+          if constexpr (std::is_same_v<decltype(to), bool*>)
+            return sub->add_flag(declared.names, *to, declared.what);
+          else
+            return sub->add_option(declared.names, *to, declared.what);
+        },
+        declared.to);
+    const bool word = declared.names[0] != '-';
+    if (declared.most_words) made->expected(declared.required ? 1 : 0, declared.most_words);
+    if (*declared.type) made->type_name(declared.type);
+    if (declared.required) made->required();
+    if (!declared.words.empty()) made->check(CLI::IsMember(declared.words));
+    if (std::isfinite(declared.least) || std::isfinite(declared.most))
+      made->check(CLI::Range(declared.least, declared.most));
+    if (!word && std::holds_alternative<std::vector<std::string>*>(declared.to))
+      made->allow_extra_args(false);
+    if (std::holds_alternative<int*>(declared.to) || std::holds_alternative<double*>(declared.to) ||
+        std::holds_alternative<std::int64_t*>(declared.to))
+      made->capture_default_str();
+  }
+  void registered(CLI::App& parent, const Verb& declared) {
+    CLI::App* sub =
+        verb(parent, declared.path, Help{declared.what, declared.examples}, declared.call);
+    for (const Option& each : declared.options) option(sub, each);
+    if (declared.shared.selection && !declared.shared.cases) selection(sub);
+    if (declared.shared.cases) cases(sub);
+    if (declared.shared.execution) execution(sub);
+    if (declared.shared.dumps) dumps(sub);
+    if (declared.shared.folder) folder(sub);
+    if (declared.shared.output) output(sub);
   }
 
   void selection(CLI::App* sub) {
@@ -192,45 +232,6 @@ struct Cli {
         ->allow_extra_args(false);
     output(sub);
 
-    sub = verb(app, "diff-chains", diff_chains);
-    sub->add_option("data", args.names,
-                    "A file of tensors, or the id of a case: its x; none: draws of N(0,1)")
-        ->type_name("FILE|ID")
-        ->expected(0, 1);
-    sub->add_option("--tensor", args.tensor, "Which tensor of the file")->type_name("NAME");
-    sub->add_option("--chain", args.chains,
-                    "Only this chain, with options, as 'nvfp4_te_4over6[err=mse]'; repeatable")
-        ->type_name("CHAIN")
-        ->allow_extra_args(false);
-    sub->add_option("--against", args.against, "What they are compared with; default: nvfp4_te")
-        ->type_name("CHAIN");
-    const auto count = [&](const char* flag, auto& to, const char* letter, const char* what) {
-      sub->add_option(flag, to, what)
-          ->type_name(letter)
-          ->check(CLI::Range(1, 1 << 20))
-          ->capture_default_str();
-    };
-    count("--draws", args.draws, "N", "Draws, where no data is given");
-    count("--rows", args.rows, "M", "Rows of a draw");
-    count("--columns", args.columns, "K", "Columns of a draw");
-    sub->add_flag("--forced", args.forced,
-                  "128 draws whose amaxes take every bf16 mantissa of [4, 8)");
-    sub->add_flag("--pairs", args.pairs,
-                  "Every bf16 pair of a tensor's and a block's amax: which give other scale bytes");
-    sub->add_flag("--special", args.special,
-                  "What chains make of NaN, infinities, -0, zeros and underflow, as Markdown");
-    output(sub);
-
-    sub = verb(app, "audit-bits", audit_bits);
-    sub->add_option("files", args.names,
-                    "Dumps of the random bits that each site drew, one tensor each")
-        ->type_name("FILE")
-        ->required();
-    sub->add_option("--same", args.same, "A recompute: these two tensors must be equal, and may be")
-        ->type_name("NAME=NAME")
-        ->allow_extra_args(false);
-    output(sub);
-
     sub = verb(app, "mutate", mutate);
     sub->add_option("--lane", args.lane, "Cases that the mutants meet: smoke, full, long")
         ->type_name("LANE");
@@ -260,12 +261,6 @@ struct Cli {
         ->capture_default_str();
     output(sub);
 
-    sub = verb(app, "report", report);
-    sub->add_option("run", args.names, "Folder of a run")->type_name("DIR")->required();
-    sub->add_option("--out", args.out, "Where the pages go; default: into the run's folder")
-        ->type_name("DIR");
-    output(sub);
-
     sub = verb(app, "check", check);
     sub->add_flag("--write-ledger", args.write_ledger, "Bring the ledger of bounds up to date");
     sub->add_option("--explained", args.explained,
@@ -280,6 +275,8 @@ struct Cli {
     CLI::App* golden = verb(app, "golden", nullptr);
     golden->require_subcommand(1);
     golden_verbs(*golden);
+    for (const Verb& declared : registered_verbs())
+      registered(std::string_view(declared.path).starts_with("golden ") ? *golden : app, declared);
   }
 
   void golden_verbs(CLI::App& golden) {

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "golden/io/tensor_file.hpp"
-#include "harness/cli/arguments.hpp"
 #include "harness/cli/chain_table.hpp"
 #include "harness/cli/terminal.hpp"
+#include "harness/cli/verb.hpp"
 #include "harness/failure.hpp"
 #include "harness/walk.hpp"
 #include "reports/json_writer.hpp"
@@ -16,15 +16,30 @@
 namespace parity::cli {
 namespace {
 
+// What the command line gave.
+struct Given {
+  std::vector<std::string> data = {};    // a file, or the id of a case
+  std::vector<std::string> chains = {};  // compared
+  std::string against = {};              // the chain compared with
+  std::string tensor = {};               // of the file
+  int draws = 8;
+  std::int64_t rows = 64, columns = 1024;  // of a draw
+  bool forced = false;                     // every mantissa of the amax
+  bool pairs = false;                      // every pair of amaxes
+  bool special = false;                    // the table of special values
+} given;
+
+constexpr double kMost = 1 << 20;  // draws, rows, columns
+
 using reports::JsonWriter;
 using reports::number;
 
 constexpr std::int64_t kOtherRows = 64;  // of w, the other operand of the product
 
-std::vector<ChainName> chains_of(const Arguments& args) {
-  std::vector<ChainName> chains = {parse_chain(args.against.empty() ? "nvfp4_te" : args.against)};
+std::vector<ChainName> chains_of() {
+  std::vector<ChainName> chains = {parse_chain(given.against.empty() ? "nvfp4_te" : given.against)};
   std::vector<ChainName> others;
-  for (const std::string& text : args.chains) others.push_back(parse_chain(text));
+  for (const std::string& text : given.chains) others.push_back(parse_chain(text));
   if (others.empty()) others = traced_chains();
   for (ChainName& name : others)
     if (name.text() != chains.front().text()) chains.push_back(std::move(name));
@@ -73,11 +88,11 @@ Data from_case(const std::string& id) {
   throw UsageError(fmt::format("no case '{}'", id));
 }
 
-Data data_of(const Arguments& args) {
-  const std::string& name = args.names.front();
-  if (std::filesystem::exists(name)) return from_file(name, args.tensor);
+Data data_of() {
+  const std::string& name = given.data.front();
+  if (std::filesystem::exists(name)) return from_file(name, given.tensor);
   if (name.find('/') != std::string::npos && name.find("quantize") == 0) return from_case(name);
-  return from_file(name, args.tensor);  // says what is wrong with it
+  return from_file(name, given.tensor);  // says what is wrong with it
 }
 
 std::string percent(double rate) { return rate == 0 ? "0" : fmt::format("{:.2g}", rate); }
@@ -276,33 +291,92 @@ std::string pairs_json(const std::vector<PairCount>& counts) {
   return out.text() + "\n";
 }
 
-}  // namespace
-
 int diff_chains(const Arguments& args) {
-  if (args.special) {
+  if (given.special) {
     print(special_values_table());
     return 0;
   }
-  const std::vector<ChainName> chains = chains_of(args);
-  if (args.pairs) {
+  const std::vector<ChainName> chains = chains_of();
+  if (given.pairs) {
     const std::vector<PairCount> counts = pairs_of(chains);
     print(args.json ? pairs_json(counts) : pairs_text(counts));
     return 0;
   }
-  if (!args.names.empty()) {
-    const Data data = data_of(args);
+  if (!given.data.empty()) {
+    const Data data = data_of();
     const std::vector<Line> lines = lines_of(chains, data.x);
     print(args.json ? data_json(data, lines) : data_text(data, lines));
     return 0;
   }
   const DrawRequest request{.chains = chains,
-                            .rows = args.rows,
-                            .columns = args.columns,
-                            .draws = args.draws,
-                            .forced = args.forced};
+                            .rows = given.rows,
+                            .columns = given.columns,
+                            .draws = given.draws,
+                            .forced = given.forced};
   const ChainTable table = table_of(request);
   print(args.json ? table_json(request, table) : table_text(request, table));
   return 0;
 }
 
+const RegisterVerb verb{{
+    .path = "diff-chains",
+    .what =
+        "Quantiser chains side by side: who agrees, where the first step differs, how often, at "
+        "what cost",
+    .examples =
+        "  parity diff-chains                             who agrees with whom, on draws of "
+        "N(0,1)\n"
+        "  parity diff-chains --draws 150 --rows 512      the long table\n"
+        "  parity diff-chains --forced                    every mantissa of the tensor's amax\n"
+        "  parity diff-chains weights.safetensors --tensor w --against nvfp4_modelopt\n"
+        "  parity diff-chains --chain nvfp4_trtllm --pairs   which pairs of amaxes part them",
+    .options =
+        {{.names = "data",
+          .type = "FILE|ID",
+          .to = &given.data,
+          .what = "A file of tensors, or the id of a case: its x; none: draws of N(0,1)",
+          .most_words = 1},
+         {.names = "--tensor",
+          .type = "NAME",
+          .to = &given.tensor,
+          .what = "Which tensor of the file"},
+         {.names = "--chain",
+          .type = "CHAIN",
+          .to = &given.chains,
+          .what = "Only this chain, with options, as 'nvfp4_te_4over6[err=mse]'; repeatable"},
+         {.names = "--against",
+          .type = "CHAIN",
+          .to = &given.against,
+          .what = "What they are compared with; default: nvfp4_te"},
+         {.names = "--draws",
+          .type = "N",
+          .to = &given.draws,
+          .what = "Draws, where no data is given",
+          .least = 1,
+          .most = kMost},
+         {.names = "--rows",
+          .type = "M",
+          .to = &given.rows,
+          .what = "Rows of a draw",
+          .least = 1,
+          .most = kMost},
+         {.names = "--columns",
+          .type = "K",
+          .to = &given.columns,
+          .what = "Columns of a draw",
+          .least = 1,
+          .most = kMost},
+         {.names = "--forced",
+          .to = &given.forced,
+          .what = "128 draws whose amaxes take every bf16 mantissa of [4, 8)"},
+         {.names = "--pairs",
+          .to = &given.pairs,
+          .what = "Every bf16 pair of a tensor's and a block's amax: which give other scale bytes"},
+         {.names = "--special",
+          .to = &given.special,
+          .what = "What chains make of NaN, infinities, -0, zeros and underflow, as Markdown"}},
+    .call = diff_chains,
+}};
+
+}  // namespace
 }  // namespace parity::cli

@@ -46,18 +46,6 @@ constexpr Entry kVerbs[] = {
       "  parity diff old.npz new.npz --truth fp64.h5     is B further from the truth than A?\n"
       "  parity diff a.h5 b.h5 --bound 1e-5              largest |B - A| in units of the RMS of "
       "A"}},
-    {"diff-chains",
-     {"Quantiser chains side by side: who agrees, where the first step differs, how often, at what "
-      "cost",
-      "  parity diff-chains                             who agrees with whom, on draws of N(0,1)\n"
-      "  parity diff-chains --draws 150 --rows 512      the long table\n"
-      "  parity diff-chains --forced                    every mantissa of the tensor's amax\n"
-      "  parity diff-chains weights.safetensors --tensor w --against nvfp4_modelopt\n"
-      "  parity diff-chains --chain nvfp4_trtllm --pairs   which pairs of amaxes part them"}},
-    {"audit-bits",
-     {"Random bits of stochastic rounding that two sites, ranks or steps share",
-      "  parity audit-bits rank0.safetensors rank1.safetensors\n"
-      "  parity audit-bits rbits.npz --same forward=recompute    a recompute draws the same"}},
     {"mutate",
      {"Proof that the gate can fail: known faults switched on one by one, and false alarms",
       "  parity mutate --lane smoke\n  parity mutate --only 'kda*' -v      how each fault "
@@ -69,8 +57,6 @@ constexpr Entry kVerbs[] = {
      {"Speed of kernels, of the comparator and of rival rules, beside a limit measured in "
       "the same run",
       "  parity bench --only 'compare/*' --repeats 5\n  parity bench --json > bench.json"}},
-    {"report",
-     {"Writes the pages of a finished or interrupted run again", "  parity report parity-out"}},
     {"check",
      {"Lint of what is registered: ops without reference, case or mutant, bounds without "
       "a reason or wider than the ledger (cases/BOUNDS.tsv) has them, expired waivers, "
