@@ -18,6 +18,15 @@
 namespace parity::cli {
 namespace {
 
+std::function<std::string(const std::string&)> in_range(const Option& declared) {
+  return [least = declared.least, most = declared.most](const std::string& text) -> std::string {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return "";  // says so itself
+    if (least <= value && value <= most) return "";
+    return fmt::format("{} is not from {} to {}", text, least, most);
+  };
+}
+
 struct Cli {
   Arguments& args;
   CLI::App app{kAbout, "parity"};
@@ -52,7 +61,7 @@ struct Cli {
     if (declared.required) made->required();
     if (!declared.words.empty()) made->check(CLI::IsMember(declared.words));
     if (std::isfinite(declared.least) || std::isfinite(declared.most))
-      made->check(CLI::Range(declared.least, declared.most));
+      made->check(in_range(declared));
     if (!word && std::holds_alternative<std::vector<std::string>*>(declared.to))
       made->allow_extra_args(false);
     if (std::holds_alternative<int*>(declared.to) || std::holds_alternative<double*>(declared.to) ||
