@@ -132,7 +132,7 @@ class KillTable {
   // Cases whose fill has killed most per visit come first; a fill that was not tried yet before all
   // of them. Batches are small, because every child starts with what is planned in its memory.
   std::vector<Case> next_batch() {
-    constexpr std::size_t kBatch = 16;
+    constexpr std::size_t kBatch = 64;
     const auto promise = [&](const Case& c) {
       const Kills& k = fills_[fill_of(c)];
       return k.visits == 0 ? std::numeric_limits<double>::infinity()

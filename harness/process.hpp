@@ -40,10 +40,10 @@ Pipe make_pipe();  // close-on-exec
 // payload.
 enum class FrameKind : std::uint8_t {
   Hello,        // payload: the pid, in decimal
-  Truth,        // inputs and truth are being computed
+  Truth,        // inputs and truth of the piece of work `index` are being computed
   TruthFailed,  // payload: error kind, newline, reason
   Base,         // base and vacuity for candidate `index`
-  Candidate,    // candidate `index` runs; payload: its pid
+  Candidate,    // candidate `index` runs; payload: the pid in which it does
   Record,       // of candidate `index`
   Skipped       // candidate `index` was not wanted any more
 };

@@ -55,19 +55,21 @@ class Signals {
   std::vector<pid_t> children_ = {};  // the caller's own
 };
 
-// A child at work on one subject.
+// A child at work.
 struct Running {
-  std::size_t subject = 0;
-  std::vector<std::size_t> todo = {};
+  std::vector<Work> work = {};  // what it still owes of each
+  std::size_t at = 0;           // the piece that it works on
   pid_t pid = -1;
   pid_t grandchild = -1;
   Fd pipe = {};
   FrameReader reader = {};
   FrameKind phase = FrameKind::Hello;
   std::size_t current = 0;  // candidate, in the phases Base and Candidate
+  bool answered = false;    // anything so far
   Deadline deadline = {};
   bool timed_out = false;
 
+  std::size_t subject() const { return work[at].number; }
   Running() = default;
   Running(Running&&) = default;
   Running& operator=(Running&&) = default;
@@ -94,11 +96,16 @@ class Suite {
       : subjects_(subjects), options_(options), hooks_(hooks), ledger_(ledger) {
     const auto cores = std::max(1u, std::thread::hardware_concurrency());
     jobs_ = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : static_cast<int>(cores));
-    for (std::size_t i = 0; i < subjects.size(); ++i)
-      if (!ledger.todo(i).empty()) waiting_.push_back(i);
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      Work host{.number = i}, device{.number = i, .device = true};
+      for (const std::size_t c : ledger.todo(i))
+        (on_device(subjects[i].candidates[c]) ? device : host).todo.push_back(c);
+      for (Work* work : {&host, &device})
+        if (!work->todo.empty()) waiting_.push_back(std::move(*work));
+    }
     const std::string library =
         options.torch_library.empty() ? torch_library_path() : options.torch_library;
-    if (std::ranges::any_of(waiting_, [&](std::size_t i) { return needs_library(i); }) &&
+    if (std::ranges::any_of(waiting_, [&](const Work& w) { return needs_library(w); }) &&
         !library.empty())
       zygote_ = std::make_unique<Zygote>(subjects, options, hooks, library);
   }
@@ -135,37 +142,46 @@ class Suite {
   }
 
  private:
-  bool needs_library(std::size_t subject) const {
-    return std::ranges::any_of(ledger_.todo(subject), [&](std::size_t c) {
-      return !subjects_[subject].candidates[c].environment.empty();
+  bool needs_library(const Work& work) const {
+    return std::ranges::any_of(work.todo, [&](std::size_t c) {
+      return !subjects_[work.number].candidates[c].environment.empty();
+    });
+  }
+  bool library_is_there() { return zygote_ && zygote_->trouble(options_.timeout_s).empty(); }
+
+  // A fork costs more than most subjects: a child gets several, fewer towards the end.
+  void start_next() {
+    constexpr std::size_t kMost = 16, kRounds = 4;
+    const std::size_t share =
+        std::clamp<std::size_t>(waiting_.size() / (kRounds * jobs_), 1, kMost);
+    const bool device = waiting_.front().device, library = needs_library(waiting_.front());
+    std::vector<Work> batch;
+    while (batch.size() < share && !waiting_.empty() && waiting_.front().device == device &&
+           needs_library(waiting_.front()) == library) {
+      Work work = std::move(waiting_.front());
+      waiting_.pop_front();
+      if (library && !library_is_there()) refuse_library(work);
+      if (!work.todo.empty()) batch.push_back(std::move(work));
+    }
+    if (!batch.empty()) start(std::move(batch));
+  }
+
+  void refuse_library(Work& work) {
+    const std::string why = zygote_ ? zygote_->trouble(0) : "this build has no libparity_torch.so";
+    std::erase_if(work.todo, [&](std::size_t c) {
+      if (subjects_[work.number].candidates[c].environment.empty()) return false;
+      ledger_.unsupported(work.number, c, why);
+      return true;
     });
   }
 
-  void start_next() {
-    const std::size_t subject = waiting_.front();
-    waiting_.pop_front();
-    std::vector<std::size_t> todo = ledger_.todo(subject);
-    if (!needs_library(subject)) return start(subject, std::move(todo));
-    const std::string trouble =
-        zygote_ ? zygote_->trouble(options_.timeout_s) : "this build has no libparity_torch.so";
-    if (!trouble.empty()) {
-      for (const std::size_t c : std::vector<std::size_t>(todo)) {
-        if (subjects_[subject].candidates[c].environment.empty()) continue;
-        ledger_.unsupported(subject, c, trouble);
-        std::erase(todo, c);
-      }
-    }
-    if (!todo.empty()) start(subject, std::move(todo));
-  }
-
-  void start(std::size_t subject, std::vector<std::size_t> todo) {
+  void start(std::vector<Work> work) {
     Pipe pipe = make_pipe();
     Running r;
-    r.subject = subject;
-    r.todo = std::move(todo);
+    r.work = std::move(work);
     r.deadline = after_seconds(options_.timeout_s + kGrace);
-    if (needs_library(subject) && zygote_ && zygote_->trouble(0).empty()) {
-      zygote_->start(subject, r.todo, pipe.write.get());
+    if (std::ranges::any_of(r.work, [&](const Work& w) { return needs_library(w); })) {
+      zygote_->start(r.work, pipe.write.get());
     } else {
       const pid_t self = ::getpid();
       r.pid = lean_fork();
@@ -173,7 +189,8 @@ class Suite {
       if (r.pid == 0) {
         pipe.read.reset();
         if (!become_child(self)) ::_exit(2);
-        serve_subject(subjects_[subject], subject, r.todo, options_, hooks_, pipe.write.get());
+        const auto subject_of = [&](std::size_t i) -> const Subject& { return subjects_[i]; };
+        serve(r.work, subject_of, options_, hooks_, pipe.write.get());
       }
     }
     r.pipe = std::move(pipe.read);
@@ -196,20 +213,21 @@ class Suite {
   }
 
   void take(Running& r, const Frame& frame) {
-    const double grace =
-        frame.kind == FrameKind::Candidate ? kGrace : 0;  // the child keeps that time itself
-    r.deadline = after_seconds(options_.timeout_s + grace);
+    std::vector<std::size_t>& todo = r.work[r.at].todo;
+    double grace = 0;
     switch (frame.kind) {
       case FrameKind::Hello:
         if (r.pid < 0) r.pid = std::stoi(frame.payload);
-        return;
+        break;
       case FrameKind::Truth:
+        if (frame.index >= r.work.size()) throw Failure("work that it was not given");
+        r.at = frame.index;
         break;
       case FrameKind::TruthFailed: {
         const std::size_t line = frame.payload.find('\n');
-        fail(r.subject, r.todo, {frame.payload.substr(0, line), frame.payload.substr(line + 1)});
-        r.todo.clear();
-        return;
+        fail(r.subject(), todo, {frame.payload.substr(0, line), frame.payload.substr(line + 1)});
+        todo.clear();
+        break;
       }
       case FrameKind::Base:
         r.current = frame.index;
@@ -217,18 +235,21 @@ class Suite {
       case FrameKind::Candidate:
         r.current = frame.index;
         r.grandchild = std::stoi(frame.payload);
+        if (r.grandchild != r.pid) grace = kGrace;  // the child keeps that time itself
         break;
       case FrameKind::Record:
-        ledger_.record(r.subject, frame.index, from_wire(frame.payload));
-        std::erase(r.todo, frame.index);
+        ledger_.record(r.subject(), frame.index, from_wire(frame.payload));
+        std::erase(todo, frame.index);
         r.grandchild = -1;
+        r.answered = true;
         break;
       case FrameKind::Skipped:
-        ledger_.skip(r.subject, frame.index);
-        std::erase(r.todo, frame.index);
+        ledger_.skip(r.subject(), frame.index);
+        std::erase(todo, frame.index);
         break;
     }
-    r.phase = frame.kind;
+    r.deadline = after_seconds(options_.timeout_s + grace);
+    if (frame.kind != FrameKind::Hello) r.phase = frame.kind;
   }
 
   void fail(std::size_t subject, const std::vector<std::size_t>& candidates,
@@ -240,28 +261,40 @@ class Suite {
 
   // What a dead child still owes: the guilty become errors, the others get a new child.
   void finish(Running r) {
-    const bool timed_out = r.timed_out;
     const std::optional<Ending> ending = r.end();
-    if (r.todo.empty()) return;
+    const auto owes = [](const Work& w) { return !w.todo.empty(); };
+    if (std::ranges::none_of(r.work, owes)) return;
+    // One that may be spoilt ends by itself after it has answered.
+    const bool done = ending && ending->status == 0 && r.phase == FrameKind::Record && r.answered;
+    if (!done) blame(r, ending);
+    std::erase_if(r.work, [&](const Work& w) { return !owes(w); });
+    if (!r.work.empty()) start(std::move(r.work));
+  }
+
+  void blame(Running& r, const std::optional<Ending>& ending) {
+    while (r.work[r.at].todo.empty()) {  // between two pieces of work: the next
+      r.at = (r.at + 1) % r.work.size();
+      r.phase = FrameKind::Hello;
+    }
     Trouble trouble =
         ending ? explain(*ending) : Trouble{"crash", "the child ended before it began"};
-    if (timed_out)
+    if (r.timed_out)
       trouble = {"timeout", fmt::format("no answer within {:g} s", options_.timeout_s)};
-    std::vector<std::size_t> guilty = r.todo;
+    std::vector<std::size_t>& todo = r.work[r.at].todo;
+    std::vector<std::size_t> guilty = todo;
     if (r.phase == FrameKind::Candidate) {
       guilty = {r.current};
     } else if (r.phase == FrameKind::Base) {
       trouble.reason = "base: " + trouble.reason;
-      const Subject& subject = subjects_[r.subject];
+      const Subject& subject = subjects_[r.subject()];
       const std::string key = subject.candidates[r.current].contract.key();
       std::erase_if(guilty,
                     [&](std::size_t c) { return subject.candidates[c].contract.key() != key; });
     } else if (r.phase == FrameKind::Truth) {
       trouble.reason = "truth: " + trouble.reason;
     }
-    fail(r.subject, guilty, trouble);
-    for (const std::size_t c : guilty) std::erase(r.todo, c);
-    if (!r.todo.empty()) start(r.subject, std::move(r.todo));
+    fail(r.subject(), guilty, trouble);
+    for (const std::size_t c : guilty) std::erase(todo, c);
   }
 
   static constexpr double kGrace = 10;  // seconds
@@ -271,7 +304,7 @@ class Suite {
   const SuiteHooks& hooks_;
   Ledger& ledger_;
   std::size_t jobs_ = 1;
-  std::deque<std::size_t> waiting_ = {};
+  std::deque<Work> waiting_ = {};
   std::vector<Running> running_ = {};
   std::unique_ptr<Zygote> zygote_ = {};
 };

@@ -23,21 +23,20 @@ WalkOptions walk_options(const SuiteOptions& options) {
   return {.repeat = options.repeat, .details = options.details, .waive = options.waive};
 }
 
-bool on_device(const Candidate& c) {
-  return c.kernel && c.unsupported.empty() && runs_on_device(*c.kernel);
-}
+// Whether the candidate is arithmetic of this project, which needs no process of its own.
+bool is_own(const Candidate& c) { return !c.kernel && c.environment.empty(); }
 
 // In the grandchild: the walk of each candidate that is ordered, and its record into the pipe. What
-// went wrong may have spoilt this process (after a fault of a GPU kernel it can do no more on the
-// device), so an error is its last answer.
-[[noreturn]] void answer(const Subject& subject, const Known& known, const SuiteOptions& options,
+// went wrong may have spoilt this process, so an error is its last answer.
+[[noreturn]] void answer(const Subject& subject, Groundwork& ground, const SuiteOptions& options,
                          int orders, int out) {
   try {
     std::uint32_t index = 0;
     while (::recv(orders, &index, sizeof index, 0) == sizeof index) {
       const Candidate& candidate = subject.candidates.at(index);
       if (!candidate.fault.empty()) mute_stderr();  // a mutant that dies of its fault is no news
-      const CaseRecord record = run_case(subject, candidate, known, walk_options(options));
+      const CaseRecord record =
+          run_case(subject, candidate, ground.known(candidate.contract), walk_options(options));
       send_frame(out, {FrameKind::Record, 0, to_wire(record)});
       if (record.status == name(Status::Error)) break;
     }
@@ -98,133 +97,183 @@ CaseRecord read_record(const std::string& bytes, const Ending& ending, const Mem
   }
 }
 
-// The process that runs a candidate. One of a GPU kernel is kept for the next of the same contract:
-// initialising CUDA takes a quarter of a second.
+// The process in which kernels run.
 struct Grandchild {
   pid_t pid = -1;
   Fd orders = {}, answers = {};
-  std::string contract = {};  // whose base it knows
 };
 
-Grandchild fork_grandchild(const Subject& subject, std::size_t index, const Known& known,
-                           const SuiteOptions& options, int out) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw Failure("socketpair failed");
-  Fd here(ends[0]), there(ends[1]);
-  Pipe answers = make_pipe();
-  const pid_t self = ::getpid();
-  const pid_t pid = lean_fork();
-  if (pid < 0) throw Failure("fork failed");
-  if (pid == 0) {
-    // Said by itself and first: a kernel may end this process's parent before the parent says it.
-    send_frame(
-        out, {FrameKind::Candidate, static_cast<std::uint32_t>(index), std::to_string(::getpid())});
-    ::close(out);
-    here.reset();
-    answers.read.reset();
-    if (!become_child(self)) ::_exit(2);
-    answer(subject, known, options, there.get(), answers.write.get());
-  }
-  ::setpgid(pid, pid);  // also here, so that the group exists before it may have to be killed
-  return {pid, std::move(here), std::move(answers.read), subject.candidates[index].contract.key()};
-}
+// The work on one subject, in the child.
+class Bench {
+ public:
+  Bench(const Subject& subject, const Work& work, const SuiteOptions& options,
+        const SuiteHooks& hooks, const MemoryLimit& limit, int out)
+      : subject_(subject),
+        work_(work),
+        options_(options),
+        hooks_(hooks),
+        limit_(limit),
+        out_(out),
+        ground_(subject, wants_gradients(subject, work.todo)) {}
+  ~Bench() { finish(); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
-// With all that it left behind.
-void finish(std::optional<Grandchild>& grandchild) {
-  if (grandchild) kill_and_reap(grandchild->pid);
-  grandchild.reset();
-}
-
-// Orders one candidate and waits for its record. The grandchild is gone afterwards, unless it is to
-// be kept and is fit for more.
-CaseRecord ask(std::optional<Grandchild>& grandchild, const Subject& subject, std::size_t index,
-               const SuiteOptions& options, const MemoryLimit& limit, bool keep) {
-  const CaseRecord blank = blank_record(subject, subject.candidates[index]);
-  const pid_t pid = grandchild->pid;
-  const auto order = static_cast<std::uint32_t>(index);
-  ::send(grandchild->orders.get(), &order, sizeof order,
-         MSG_NOSIGNAL);  // one that died is noticed below
-  if (!keep) grandchild->orders.reset();
-  const Deadline deadline = after_seconds(options.timeout_s);
-  std::string bytes;
-  std::optional<Ending> ending;
-  if (drain(grandchild->answers.get(), pid, deadline, bytes)) {
-    if (keep && holds_frame(bytes) && !has_ended(pid)) {
-      CaseRecord record = read_record(bytes, {}, limit, blank);
-      if (record.status == name(Status::Error)) finish(grandchild);
-      return record;
+  // False: this process may be spoilt.
+  bool run() {
+    for (const std::size_t i : work_.todo) {
+      const auto index = static_cast<std::uint32_t>(i);
+      if (hooks_.wanted && !hooks_.wanted(work_.number, i)) {
+        send_frame(out_, {FrameKind::Skipped, index});
+        continue;
+      }
+      const Candidate& candidate = subject_.candidates[i];
+      CaseRecord record;
+      try {
+        send_frame(out_, {FrameKind::Base, index});
+        ground_.known(candidate.contract);  // throws here, if at all
+        record = work_.device || is_own(candidate) ? here(index) : elsewhere(index);
+      } catch (...) {
+        record = error_record(subject_, candidate, trouble_of(std::current_exception()));
+      }
+      if (hooks_.finished) hooks_.finished(work_.number, i, record);
+      send_frame(out_, {FrameKind::Record, index, to_wire(record)});
+      if (work_.device && record.status == name(Status::Error)) return false;
     }
-    ending = reap_until(pid, deadline);
+    return true;
   }
-  if (!ending) kill_and_reap(pid);
-  ::kill(-pid, SIGKILL);
-  kill_children();
-  grandchild.reset();
-  if (!ending) {
+
+ private:
+  CaseRecord here(std::uint32_t index) {
+    const Candidate& candidate = subject_.candidates[index];
+    send_frame(out_, {FrameKind::Candidate, index, std::to_string(::getpid())});
+    return run_case(subject_, candidate, ground_.known(candidate.contract), walk_options(options_));
+  }
+
+  // A mutant gets a grandchild of its own. Any other kernel may get one in which others passed;
+  // where it does not pass there, it is judged again in a fresh one.
+  CaseRecord elsewhere(std::uint32_t index) {
+    const bool alone = !subject_.candidates[index].fault.empty();
+    if (alone) finish();
+    const bool fresh = !grandchild_;
+    CaseRecord record = ask(index);
+    const bool doubtful = record.status == name(Status::Fail) ||
+                          (record.status == name(Status::Error) && record.error_kind != "timeout");
+    if (doubtful && !fresh) {
+      finish();
+      record = ask(index);
+    }
+    if (alone || doubtful) finish();
+    return record;
+  }
+
+  // A fork copies what the child knows: all bases that its kernels will ask for come first.
+  void fork_grandchild() {
+    for (const std::size_t i : work_.todo) {
+      const Candidate& candidate = subject_.candidates[i];
+      if (is_own(candidate)) continue;
+      send_frame(out_, {FrameKind::Base, static_cast<std::uint32_t>(i)});
+      try {
+        ground_.known(candidate.contract);
+      } catch (const Failure&) {  // said where that candidate's turn comes
+      }
+    }
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      throw Failure("socketpair failed");
+    Fd here(ends[0]), there(ends[1]);
+    Pipe answers = make_pipe();
+    const pid_t self = ::getpid();
+    const pid_t pid = lean_fork();
+    if (pid < 0) throw Failure("fork failed");
+    if (pid == 0) {
+      ::close(out_);
+      here.reset();
+      answers.read.reset();
+      if (!become_child(self)) ::_exit(2);
+      answer(subject_, ground_, options_, there.get(), answers.write.get());
+    }
+    ::setpgid(pid, pid);  // also here, so that the group exists before it may have to be killed
+    grandchild_ = Grandchild{pid, std::move(here), std::move(answers.read)};
+  }
+
+  // With all that it left behind.
+  void finish() {
+    if (!grandchild_) return;
+    kill_and_reap(grandchild_->pid);
+    kill_children();
+    grandchild_.reset();
+  }
+
+  // Orders one candidate and waits for its record.
+  CaseRecord ask(std::uint32_t index) {
+    if (!grandchild_) fork_grandchild();
+    const CaseRecord blank = blank_record(subject_, subject_.candidates[index]);
+    const pid_t pid = grandchild_->pid;
+    // Said before it starts: a kernel may end this process.
+    send_frame(out_, {FrameKind::Candidate, index, std::to_string(pid)});
+    ::send(grandchild_->orders.get(), &index, sizeof index,
+           MSG_NOSIGNAL);  // one that died is noticed below
+    const Deadline deadline = after_seconds(options_.timeout_s);
+    std::string bytes;
+    std::optional<Ending> ending;
+    if (drain(grandchild_->answers.get(), pid, deadline, bytes)) {
+      if (!bytes.empty() && holds_frame(bytes) && !has_ended(pid)) {
+        CaseRecord record = read_record(bytes, {}, limit_, blank);
+        if (record.status == name(Status::Error)) finish();
+        return record;
+      }
+      ending = reap_until(pid, deadline);
+    }
+    if (!ending) kill_and_reap(pid);
+    ::kill(-pid, SIGKILL);
+    kill_children();
+    grandchild_.reset();
+    if (ending) return read_record(bytes, *ending, limit_, blank);
     CaseRecord record = blank;
     record.status = name(Status::Error);
     record.error_kind = "timeout";
-    record.reason = fmt::format("no answer within {:g} s", options.timeout_s);
+    record.reason = fmt::format("no answer within {:g} s", options_.timeout_s);
     return record;
   }
-  return read_record(bytes, *ending, limit, blank);
-}
 
-// `grandchild`: one that was kept, or none.
-CaseRecord run_in_grandchild(std::optional<Grandchild>& grandchild, const Subject& subject,
-                             std::size_t index, Groundwork& ground, const SuiteOptions& options,
-                             const MemoryLimit& limit, int out) {
-  const Candidate& candidate = subject.candidates[index];
-  const bool keep = on_device(candidate);
-  if (grandchild && (!keep || grandchild->contract != candidate.contract.key())) finish(grandchild);
-  if (grandchild)
-    send_frame(out, {FrameKind::Candidate, static_cast<std::uint32_t>(index),
-                     std::to_string(grandchild->pid)});
-  else
-    grandchild = fork_grandchild(subject, index, ground.known(candidate.contract), options, out);
-  return ask(grandchild, subject, index, options, limit, keep);
-}
+  const Subject& subject_;
+  const Work& work_;
+  const SuiteOptions& options_;
+  const SuiteHooks& hooks_;
+  const MemoryLimit& limit_;
+  int out_;
+  Groundwork ground_;
+  std::optional<Grandchild> grandchild_ = {};
+};
 
 }  // namespace
 
-void serve_subject(const Subject& subject, std::size_t number, std::span<const std::size_t> todo,
-                   const SuiteOptions& options, const SuiteHooks& hooks, int out) {
+bool on_device(const Candidate& c) {
+  return c.kernel && c.unsupported.empty() && runs_on_device(*c.kernel);
+}
+
+void serve(std::span<const Work> all, const std::function<const Subject&(std::size_t)>& subject_of,
+           const SuiteOptions& options, const SuiteHooks& hooks, int out) {
   try {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a kernel leaves behind comes to this process
     quiet_stdio();
     // CUDA reserves address space for the memory of all devices at once.
-    const bool device = std::ranges::any_of(subject.candidates, on_device);
+    const bool device = std::ranges::any_of(all, &Work::device);
     const MemoryLimit limit = device ? MemoryLimit{} : limit_memory(options.memory_bytes);
     send_frame(out, {FrameKind::Hello, 0, std::to_string(::getpid())});
-    send_frame(out, {FrameKind::Truth});
-    std::optional<Groundwork> ground;
-    try {
-      ground.emplace(subject, wants_gradients(subject, todo));
-    } catch (...) {
-      const Trouble t = trouble_of(std::current_exception());
-      send_frame(out, {FrameKind::TruthFailed, 0, t.kind + "\n" + t.reason});
-      ::_exit(0);
-    }
-    std::optional<Grandchild> grandchild;
-    for (const std::size_t i : todo) {
-      const Candidate& candidate = subject.candidates[i];
-      const auto index = static_cast<std::uint32_t>(i);
-      if (hooks.wanted && !hooks.wanted(number, i)) {
-        send_frame(out, {FrameKind::Skipped, index});
+    for (std::size_t w = 0; w < all.size(); ++w) {
+      send_frame(out, {FrameKind::Truth, static_cast<std::uint32_t>(w)});
+      std::optional<Bench> bench;
+      try {
+        bench.emplace(subject_of(all[w].number), all[w], options, hooks, limit, out);
+      } catch (...) {
+        const Trouble t = trouble_of(std::current_exception());
+        send_frame(out, {FrameKind::TruthFailed, 0, t.kind + "\n" + t.reason});
         continue;
       }
-      send_frame(out, {FrameKind::Base, index});
-      CaseRecord record;
-      try {
-        record = run_in_grandchild(grandchild, subject, i, *ground, options, limit, out);
-      } catch (...) {
-        record = error_record(subject, candidate, trouble_of(std::current_exception()));
-      }
-      if (hooks.finished) hooks.finished(number, i, record);
-      send_frame(out, {FrameKind::Record, index, to_wire(record)});
+      if (!bench->run()) break;
     }
-    finish(grandchild);
     ::_exit(0);
   } catch (const std::bad_alloc&) {
     die_out_of_memory();

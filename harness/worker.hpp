@@ -1,5 +1,5 @@
-// The child of one subject: inputs and truth once, bases once per contract, then one grandchild per
-// candidate.
+// The child of some subjects: of each, inputs and truth once and bases once per contract. What is
+// written here runs in the child itself; kernels run in a grandchild that is kept while they pass.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "harness/process.hpp"
 #include "harness/suite.hpp"
@@ -52,10 +53,18 @@ bool wants_gradients(const Subject&, std::span<const std::size_t> candidates);
 CaseRecord error_record(const Subject&, const Candidate&, const Trouble&);
 Trouble trouble_of(std::exception_ptr);  // error kind and reason of what was thrown
 
-// Runs the candidates of `todo` in order and writes frames to `out`. For a forked child; never
-// returns.
-[[noreturn]] void serve_subject(const Subject&, std::size_t number,
-                                std::span<const std::size_t> todo, const SuiteOptions&,
-                                const SuiteHooks&, int out);
+// What one child is asked for: candidates of a subject of the suite, by number.
+struct Work {
+  std::size_t number = 0;
+  std::vector<std::size_t> todo = {};
+  bool device = false;  // candidates of a GPU: they run in the child itself
+};
+bool on_device(const Candidate&);
+
+// Does the work in order and writes frames to `out`; `subject_of` finds a subject by its number.
+// For a forked child; never returns. A candidate of a GPU that ends in an error is its last.
+[[noreturn]] void serve(std::span<const Work>,
+                        const std::function<const Subject&(std::size_t)>& subject_of,
+                        const SuiteOptions&, const SuiteHooks&, int out);
 
 }  // namespace parity

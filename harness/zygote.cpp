@@ -17,10 +17,34 @@
 namespace parity {
 namespace {
 
-constexpr std::size_t kMostCandidates = 4096;
+// One message: of each piece of work its subject, whether it is a device's, how many candidates,
+// and these; the pipe travels beside it.
+constexpr std::size_t kMostWords = 16384;
+using Word = std::uint32_t;
 
-// One message: subject, then the candidates to run; the pipe travels beside it.
-using Message = std::array<std::uint32_t, kMostCandidates + 1>;
+std::vector<Word> words_of(std::span<const Work> all) {
+  std::vector<Word> words;
+  for (const Work& w : all) {
+    words.push_back(static_cast<Word>(w.number));
+    words.push_back(w.device ? 1 : 0);
+    words.push_back(static_cast<Word>(w.todo.size()));
+    for (const std::size_t c : w.todo) words.push_back(static_cast<Word>(c));
+  }
+  if (words.size() > kMostWords) throw Failure("too many candidates for one child");
+  return words;
+}
+
+std::vector<Work> work_of(std::span<const Word> words) {
+  std::vector<Work> all;
+  for (std::size_t at = 0; at + 3 <= words.size();) {
+    Work w{.number = words[at], .device = words[at + 1] != 0};
+    const std::span<const Word> todo = words.subspan(at + 3, words[at + 2]);
+    w.todo.assign(todo.begin(), todo.end());
+    at += 3 + todo.size();
+    all.push_back(std::move(w));
+  }
+  return all;
+}
 
 struct Envelope {
   Envelope(void* data, std::size_t size) : part{data, size} {
@@ -45,18 +69,21 @@ Candidate resolved(const Candidate& c, const Case& problem) {
   return candidate_of(*kernel, c.options, problem, c.fault);
 }
 
-// The subject's child must be a child of the suite, which waits for it: its parent in between ends
-// at once.
-[[noreturn]] void serve(const Subject& subject, std::size_t number,
-                        std::span<const std::size_t> todo, const SuiteOptions& options,
-                        const SuiteHooks& hooks, pid_t suite, int out) {
+// The child must be one of the suite, which waits for it: its parent in between ends at once.
+[[noreturn]] void serve_suite(const std::vector<Subject>& subjects, std::span<const Work> work,
+                              const SuiteOptions& options, const SuiteHooks& hooks, pid_t suite,
+                              int out) {
   if (::fork() != 0) ::_exit(0);
   for (int i = 0; ::getppid() != suite && i < 10'000; ++i)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   if (!become_child(suite)) ::_exit(2);
-  Subject here = subject;
-  for (Candidate& c : here.candidates) c = resolved(c, subject.problem);
-  serve_subject(here, number, todo, options, hooks, out);
+  Subject here;
+  const auto subject_of = [&](std::size_t number) -> const Subject& {
+    here = subjects.at(number);
+    for (Candidate& c : here.candidates) c = resolved(c, here.problem);
+    return here;
+  };
+  serve(work, subject_of, options, hooks, out);
 }
 
 [[noreturn]] void live(const std::vector<Subject>& subjects, const SuiteOptions& options,
@@ -77,20 +104,19 @@ Candidate resolved(const Candidate& c, const Case& problem) {
     answer = fmt::format("{} cannot be loaded: {}", library, why ? why : "unknown reason");
   }
   ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL);
-  static Message message;
+  std::vector<Word> words(kMostWords);
   for (;;) {
-    Envelope envelope(message.data(), sizeof message);
+    Envelope envelope(words.data(), words.size() * sizeof(Word));
     const ssize_t n = ::recvmsg(socket, &envelope.message, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR) continue;
     const cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&envelope.message) : nullptr;
     if (!header) ::_exit(0);
     int out = -1;
     std::memcpy(&out, CMSG_DATA(header), sizeof out);
-    const auto words = static_cast<std::size_t>(n) / sizeof(std::uint32_t);
-    const std::vector<std::size_t> todo(message.begin() + 1,
-                                        message.begin() + static_cast<std::ptrdiff_t>(words));
+    const std::vector<Work> work =
+        work_of(std::span(words).first(static_cast<std::size_t>(n) / sizeof(Word)));
     const pid_t between = ::fork();
-    if (between == 0) serve(subjects.at(message[0]), message[0], todo, options, hooks, suite, out);
+    if (between == 0) serve_suite(subjects, work, options, hooks, suite, out);
     ::close(out);
     if (between > 0) ::waitpid(between, nullptr, 0);
   }
@@ -140,13 +166,9 @@ const std::string& Zygote::trouble(double timeout_s) {
   return trouble_.emplace(answer == "ok" ? "" : answer);
 }
 
-void Zygote::start(std::size_t subject, std::span<const std::size_t> todo, int out) {
-  if (todo.size() > kMostCandidates) throw Failure("too many candidates of one subject");
-  Message message{};
-  message[0] = static_cast<std::uint32_t>(subject);
-  for (std::size_t i = 0; i < todo.size(); ++i)
-    message[i + 1] = static_cast<std::uint32_t>(todo[i]);
-  Envelope envelope(message.data(), (todo.size() + 1) * sizeof(std::uint32_t));
+void Zygote::start(std::span<const Work> work, int out) {
+  std::vector<Word> words = words_of(work);
+  Envelope envelope(words.data(), words.size() * sizeof(Word));
   cmsghdr* header = CMSG_FIRSTHDR(&envelope.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;

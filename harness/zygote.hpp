@@ -1,5 +1,5 @@
 // A process that has loaded a library (LibTorch takes a third of a second) and forks the children
-// of subjects from then on. The children belong to the suite, not to it.
+// that do the work from then on. The children belong to the suite, not to it.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class Zygote {
   // Waits until the library is loaded, at its first call; "" or why it is not.
   const std::string& trouble(double timeout_s);
   // The child writes its frames to `out`, the first of them its pid.
-  void start(std::size_t subject, std::span<const std::size_t> todo, int out);
+  void start(std::span<const Work>, int out);
 
  private:
   pid_t pid_ = -1;

@@ -107,24 +107,28 @@ double ExactSum::value() const {
   while (top >= 0 && work.limbs_[static_cast<std::size_t>(top)] == 0) --top;
   if (top < 0) return 0.0;
 
-  const auto bit = [&work](int position) {  // of the magnitude, from kLowest
-    const std::int64_t limb = work.limbs_[static_cast<std::size_t>(position / 32)];
-    return static_cast<std::uint64_t>(limb >> (position % 32)) & 1u;
+  // The magnitude's limbs hold 32 bits each by now. `bits(from)`: the 64 above position `from`.
+  const auto limb = [&work](int k) {
+    const bool inside = k >= 0 && k < kLimbs;
+    return inside ? static_cast<std::uint64_t>(work.limbs_[static_cast<std::size_t>(k)]) : 0;
   };
-  const auto leading = static_cast<std::uint64_t>(work.limbs_[static_cast<std::size_t>(top)]);
-  const int highest = 32 * top + static_cast<int>(std::bit_width(leading)) - 1;
+  const auto bits = [&limb](int from) {
+    const int k = from / 32;
+    const Wide wide = (Wide{limb(k + 2)} << 64) | (Wide{limb(k + 1)} << 32) | limb(k);
+    return static_cast<std::uint64_t>(wide >> (from % 32));
+  };
+  const int highest = 32 * top + static_cast<int>(std::bit_width(limb(top))) - 1;
   // The last bit that is kept: 53 significant ones, or the smallest subnormal's place.
   const int subnormal = -1074 - kLowest;
   const int last = highest - 52 > subnormal ? highest - 52 : subnormal;
-  std::uint64_t kept = 0;
-  for (int position = highest; position >= last; --position) kept = (kept << 1) | bit(position);
-  bool half = false;
-  bool sticky = false;
+  std::uint64_t kept = last > highest ? 0 : bits(last);
   if (last > 0) {
-    half = bit(last - 1) != 0;
-    for (int position = last - 2; position >= 0 && !sticky; --position) sticky = bit(position) != 0;
+    const int below = last - 1;
+    const bool half = (bits(below) & 1u) != 0;
+    bool sticky = (limb(below / 32) & ((std::uint64_t{1} << (below % 32)) - 1)) != 0;
+    for (int k = below / 32 - 1; k >= 0 && !sticky; --k) sticky = limb(k) != 0;
+    if (half && (sticky || (kept & 1u) != 0)) ++kept;
   }
-  if (half && (sticky || (kept & 1u) != 0)) ++kept;
   const double magnitude =
       std::ldexp(static_cast<double>(kept), last + kLowest);  // exact, or overflows
   return negative ? -magnitude : magnitude;
