@@ -4,44 +4,30 @@
 // rounding an element; dequantisation divides. Threads take ranges of rows and write disjoint
 // bytes.
 #include "kernels/fp8/frame.hpp"
+#include "kernels/quantize/instruction_sets.hpp"
 
 namespace parity::fp8_kernel {
 namespace {
 
-const Contract kContract{.name = "exact_chain",
-                         .dtypes = {Dtype::F32, Dtype::BF16},
-                         .fidelity = Fidelity::Twin,
-                         .invariant = {"threads"}};
+template <const Steps& kSteps>
+void by(const Launch& launch) {
+  forward(launch, kSteps);
+}
 
-const Register plain{KernelDef{
+const KernelDef kPlain{
     .op = "quantize",
     .name = "quantize.fp8_plain",
     .what = "FP8, one element at a time",
-    .contract = kContract,
+    .contract = exact_chain(),
     .refuses = refuses,
-    .forward = [](const Launch& launch) { forward(launch, kScalarSteps); },
+    .forward = by<kScalarSteps>,
     .faults = kernel_faults(),
-}};
+};
 
-const Register avx2{KernelDef{
-    .op = "quantize",
-    .name = "quantize.fp8_avx2",
-    .what = "FP8, 8 lanes",
-    .needs = "avx2",
-    .contract = kContract,
-    .refuses = refuses,
-    .forward = [](const Launch& launch) { forward(launch, kAvx2Steps); },
-}};
-
-const Register avx512{KernelDef{
-    .op = "quantize",
-    .name = "quantize.fp8_avx512",
-    .what = "FP8, 16 lanes",
-    .needs = "avx512",
-    .contract = kContract,
-    .refuses = refuses,
-    .forward = [](const Launch& launch) { forward(launch, kAvx512Steps); },
-}};
+const Register plain{kPlain};
+const Register avx2{wider(kPlain, "quantize.fp8_avx2", "FP8, 8 lanes", "avx2", by<kAvx2Steps>)};
+const Register avx512{
+    wider(kPlain, "quantize.fp8_avx512", "FP8, 16 lanes", "avx512", by<kAvx512Steps>)};
 
 }  // namespace
 }  // namespace parity::fp8_kernel

@@ -2,6 +2,7 @@
 // int8_rowwise. One pass over a row that stays in the cache: extremes of the group, scale, codes,
 // int4 pairs, values. Threads take rows.
 #include "kernels/integer/matrix.hpp"
+#include "kernels/quantize/instruction_sets.hpp"
 
 namespace parity::integer_kernel {
 namespace {
@@ -62,40 +63,26 @@ void forward(const Launch& launch, const Steps& steps) {
                    .values = launch.out<std::byte>("dequant")});
 }
 
-const Contract kContract{.name = "exact_chain",
-                         .dtypes = {Dtype::F32, Dtype::BF16},
-                         .fidelity = Fidelity::Twin,
-                         .invariant = {"threads"}};
+template <const Steps& kSteps>
+void by(const Launch& launch) {
+  forward(launch, kSteps);
+}
 
-const Register plain{KernelDef{
+const KernelDef kPlain{
     .op = "quantize",
     .name = "quantize.int_plain",
     .what = "integer groups, 4 lanes, any x86-64",
-    .contract = kContract,
+    .contract = exact_chain(),
     .refuses = refuses,
-    .forward = [](const Launch& launch) { forward(launch, kPlainSteps); },
+    .forward = by<kPlainSteps>,
     .faults = matrix_faults(),
-}};
+};
 
-const Register avx2{KernelDef{
-    .op = "quantize",
-    .name = "quantize.int_avx2",
-    .what = "integer groups, 8 lanes",
-    .needs = "avx2",
-    .contract = kContract,
-    .refuses = refuses,
-    .forward = [](const Launch& launch) { forward(launch, kAvx2Steps); },
-}};
-
-const Register avx512{KernelDef{
-    .op = "quantize",
-    .name = "quantize.int_avx512",
-    .what = "integer groups, 16 lanes",
-    .needs = "avx512",
-    .contract = kContract,
-    .refuses = refuses,
-    .forward = [](const Launch& launch) { forward(launch, kAvx512Steps); },
-}};
+const Register plain{kPlain};
+const Register avx2{
+    wider(kPlain, "quantize.int_avx2", "integer groups, 8 lanes", "avx2", by<kAvx2Steps>)};
+const Register avx512{
+    wider(kPlain, "quantize.int_avx512", "integer groups, 16 lanes", "avx512", by<kAvx512Steps>)};
 
 }  // namespace
 }  // namespace parity::integer_kernel

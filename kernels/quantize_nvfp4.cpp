@@ -4,50 +4,37 @@
 // operations, division included; nothing is fused. Threads take ranges of blocks (of rows where
 // rows end in a short block) and write disjoint bytes.
 #include "kernels/quantize/frame.hpp"
+#include "kernels/quantize/instruction_sets.hpp"
 
 namespace parity::nvfp4 {
 namespace {
 
-const Contract kContract{.name = "exact_chain",
-                         .dtypes = {Dtype::F32, Dtype::BF16},
-                         .fidelity = Fidelity::Twin,
-                         .invariant = {"threads"}};
+template <const Steps& kSteps>
+void by(const Launch& launch) {
+  forward(launch, kSteps);
+}
 
-const Register plain{KernelDef{
+const KernelDef kPlain{
     .op = "quantize",
     .name = "quantize.nvfp4_plain",
     .what = "chains A (also tiles, transposed, transformed), B, four over six; 4 lanes, any x86-64",
-    .contract = kContract,
+    .contract = exact_chain(),
     .refuses = refuses,
     .workspace = workspace,
-    .forward = [](const Launch& launch) { forward(launch, kPlainSteps); },
+    .forward = by<kPlainSteps>,
     .backward = backward,
     .faults = kernel_faults(),
-}};
+};
 
-const Register avx2{KernelDef{
-    .op = "quantize",
-    .name = "quantize.nvfp4_avx2",
-    .what = "chains A (also tiles, transposed, transformed), B, four over six; 8 lanes",
-    .needs = "avx2",
-    .contract = kContract,
-    .refuses = refuses,
-    .workspace = workspace,
-    .forward = [](const Launch& launch) { forward(launch, kAvx2Steps); },
-    .backward = backward,
-}};
-
-const Register avx512{KernelDef{
-    .op = "quantize",
-    .name = "quantize.nvfp4_avx512",
-    .what = "chains A (also tiles, transposed, transformed), B, four over six; 16 lanes",
-    .needs = "avx512",
-    .contract = kContract,
-    .refuses = refuses,
-    .workspace = workspace,
-    .forward = [](const Launch& launch) { forward(launch, kAvx512Steps); },
-    .backward = backward,
-}};
+const Register plain{kPlain};
+const Register avx2{
+    wider(kPlain, "quantize.nvfp4_avx2",
+          "chains A (also tiles, transposed, transformed), B, four over six; 8 lanes", "avx2",
+          by<kAvx2Steps>)};
+const Register avx512{
+    wider(kPlain, "quantize.nvfp4_avx512",
+          "chains A (also tiles, transposed, transformed), B, four over six; 16 lanes", "avx512",
+          by<kAvx512Steps>)};
 
 }  // namespace
 }  // namespace parity::nvfp4

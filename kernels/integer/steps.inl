@@ -174,3 +174,12 @@ void pack(const std::int8_t* codes, std::int64_t n, std::uint8_t* bytes) {
   for (; i + 1 < n; i += 2)
     bytes[i / 2] = static_cast<std::uint8_t>((codes[i] & 0xF) | (codes[i + 1] & 0xF) << 4);
 }
+
+constexpr Steps steps() {
+  return {.widen = widen,
+          .narrow = narrow,
+          .extremes = extremes,
+          .codes = codes,
+          .values = values,
+          .pack = pack};
+}

@@ -16,11 +16,6 @@ constexpr int kLanes = 8;
 
 }  // namespace
 
-const Steps kAvx2Steps{.widen = widen,
-                       .narrow = narrow,
-                       .extremes = extremes,
-                       .codes = codes,
-                       .values = values,
-                       .pack = pack};
+const Steps kAvx2Steps = steps();
 
 }  // namespace parity::integer_kernel

@@ -16,11 +16,6 @@ constexpr int kLanes = 16;
 
 }  // namespace
 
-const Steps kAvx512Steps{.widen = widen,
-                         .narrow = narrow,
-                         .extremes = extremes,
-                         .codes = codes,
-                         .values = values,
-                         .pack = pack};
+const Steps kAvx512Steps = steps();
 
 }  // namespace parity::integer_kernel

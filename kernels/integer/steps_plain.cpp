@@ -16,11 +16,6 @@ constexpr int kLanes = 4;
 
 }  // namespace
 
-const Steps kPlainSteps{.widen = widen,
-                        .narrow = narrow,
-                        .extremes = extremes,
-                        .codes = codes,
-                        .values = values,
-                        .pack = pack};
+const Steps kPlainSteps = steps();
 
 }  // namespace parity::integer_kernel

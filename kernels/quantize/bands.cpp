@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/quantize/frame.hpp"
+#include "kernels/quantize/ranges.hpp"
 
 namespace parity::nvfp4 {
 namespace {
@@ -114,25 +115,26 @@ void quantise_bands(const MatrixJob& job, const Steps& steps, const Plan& plan, 
   const bool choice = plan.order == Order::Choice;
   Plan four = plan;
   four.times = 1.5F;
-  in_ranges(useful_threads(job), bands, 1, [&](std::int64_t begin, std::int64_t end) {
-    Chunk chunk;
-    chunk.tiled = tile > 1;
-    for (std::int64_t band = begin; band < end; ++band) {
-      const std::int64_t row = band * tile;
-      for (std::int64_t block = 0; block < all; block += kChunk) {
-        chunk.load(job, row, tile, block);
-        chunk.reduce(job, steps);
-        chunk.quantise(job, steps, plan, chunk.candidates[0]);
-        if (choice) {
-          chunk.quantise(job, steps, four, chunk.candidates[1]);
-          chunk.measure(job, steps, plan, chunk.candidates[0]);
-          chunk.measure(job, steps, plan, chunk.candidates[1]);
-          chunk.choose();
-        }
-        chunk.store(job, to, row, tile, block);
-      }
-    }
-  });
+  in_ranges(useful_threads(job.threads, job.rows * job.columns), bands, 1,
+            [&](std::int64_t begin, std::int64_t end) {
+              Chunk chunk;
+              chunk.tiled = tile > 1;
+              for (std::int64_t band = begin; band < end; ++band) {
+                const std::int64_t row = band * tile;
+                for (std::int64_t block = 0; block < all; block += kChunk) {
+                  chunk.load(job, row, tile, block);
+                  chunk.reduce(job, steps);
+                  chunk.quantise(job, steps, plan, chunk.candidates[0]);
+                  if (choice) {
+                    chunk.quantise(job, steps, four, chunk.candidates[1]);
+                    chunk.measure(job, steps, plan, chunk.candidates[0]);
+                    chunk.measure(job, steps, plan, chunk.candidates[1]);
+                    chunk.choose();
+                  }
+                  chunk.store(job, to, row, tile, block);
+                }
+              }
+            });
 }
 
 namespace {
@@ -174,17 +176,18 @@ void transform_square(const MatrixJob& job, const Steps& steps, const float* sig
 }  // namespace
 
 void transpose(const MatrixJob& job, const Steps& steps, const float* signs, std::byte* to) {
-  in_ranges(useful_threads(job), job.rows, kSide, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t m = begin; m < end; m += kSide)
-      for (std::int64_t k = 0; k < job.columns; k += kSide) {
-        if (signs != nullptr)
-          transform_square(job, steps, signs, m, k, reinterpret_cast<std::uint16_t*>(to));
-        else if (job.dtype == Dtype::BF16)
-          transpose_square(job, m, k, reinterpret_cast<std::uint16_t*>(to));
-        else
-          transpose_square(job, m, k, reinterpret_cast<float*>(to));
-      }
-  });
+  in_ranges(useful_threads(job.threads, job.rows * job.columns), job.rows, kSide,
+            [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t m = begin; m < end; m += kSide)
+                for (std::int64_t k = 0; k < job.columns; k += kSide) {
+                  if (signs != nullptr)
+                    transform_square(job, steps, signs, m, k, reinterpret_cast<std::uint16_t*>(to));
+                  else if (job.dtype == Dtype::BF16)
+                    transpose_square(job, m, k, reinterpret_cast<std::uint16_t*>(to));
+                  else
+                    transpose_square(job, m, k, reinterpret_cast<float*>(to));
+                }
+            });
 }
 
 }  // namespace parity::nvfp4

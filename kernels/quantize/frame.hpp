@@ -2,7 +2,6 @@
 // 128x4 scales, dequantisation.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,10 +42,6 @@ struct MatrixResult {
   float* encode = nullptr;  // or null
 };
 float amax_of(const MatrixJob&, const Steps&);
-// Calls work(begin, end) on parts of [0, n), each a multiple of `grain` but for the last.
-void in_ranges(int threads, std::int64_t n, std::int64_t grain,
-               const std::function<void(std::int64_t begin, std::int64_t end)>& work);
-int useful_threads(const MatrixJob&);
 void quantise_matrix(const MatrixJob&, const Steps&, const Plan&, const MatrixResult&);
 void dequantise_matrix(const MatrixJob&, const Steps&, const Plan&, const MatrixResult&,
                        std::byte* values);  // in job.dtype; job.x is not read

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "kernels/quantize/frame.hpp"
+#include "kernels/quantize/ranges.hpp"
 
 namespace parity::nvfp4 {
 namespace {
 
 constexpr std::int64_t kGrain = 16;  // blocks: a group of the widest lanes
-constexpr std::int64_t kSmall =
-    1 << 15;  // elements below which a second thread costs more than it gives
 
 std::int64_t size_of(Dtype dtype) { return dtype == Dtype::BF16 ? 2 : 4; }
+
+int threads_of(const MatrixJob& job) { return useful_threads(job.threads, job.rows * job.columns); }
 
 // The last columns of a row, zero padded.
 struct Tail {
@@ -45,28 +45,12 @@ void quantise_tail(const MatrixJob& job, const Steps& steps, const Plan& plan,
 
 }  // namespace
 
-void in_ranges(int threads, std::int64_t n, std::int64_t grain,
-               const std::function<void(std::int64_t begin, std::int64_t end)>& work) {
-  const std::int64_t grains = (n + grain - 1) / grain;
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(grains, 1));
-  std::vector<std::jthread> others;
-  const auto edge = [&](std::int64_t p) { return std::min(n, grains * p / parts * grain); };
-  for (std::int64_t p = 1; p < parts; ++p)
-    others.emplace_back([&, p] { work(edge(p), edge(p + 1)); });
-  work(edge(0), edge(1));
-}
-
-int useful_threads(const MatrixJob& job) {
-  return job.rows * job.columns < kSmall ? 1 : job.threads;
-}
-
 float amax_of(const MatrixJob& job, const Steps& steps) {
   std::int64_t n = job.rows * job.columns;
   if (job.fault == "P-amax-tail") n -= n % 4096;  // the last, partial tile is not reduced
   std::vector<std::uint32_t> part(static_cast<std::size_t>(std::max(job.threads, 1)), 0);
   const std::int64_t grain = (n + std::max(job.threads, 1) - 1) / std::max(job.threads, 1);
-  in_ranges(useful_threads(job), n, std::max<std::int64_t>(grain, 1),
+  in_ranges(threads_of(job), n, std::max<std::int64_t>(grain, 1),
             [&](std::int64_t begin, std::int64_t end) {
               part[static_cast<std::size_t>(begin / std::max<std::int64_t>(grain, 1))] =
                   steps.amax(job.dtype, job.x + begin * size_of(job.dtype), end - begin);
@@ -81,14 +65,14 @@ void quantise_matrix(const MatrixJob& job, const Steps& steps, const Plan& plan,
   if (job.columns % kBlock == 0) {
     std::int64_t blocks = job.rows * full;
     if (job.fault == "P-partial-tile") blocks -= blocks % kGrain;
-    in_ranges(useful_threads(job), blocks, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    in_ranges(threads_of(job), blocks, kGrain, [&](std::int64_t begin, std::int64_t end) {
       steps.quantise(plan, job.dtype, job.x + begin * kBlock * size, end - begin,
                      to.codes + begin * 8, to.scales + begin,
                      to.encode == nullptr ? nullptr : to.encode + begin);
     });
     return;
   }
-  in_ranges(useful_threads(job), job.rows, 1, [&](std::int64_t begin, std::int64_t end) {
+  in_ranges(threads_of(job), job.rows, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       steps.quantise(plan, job.dtype, job.x + row * job.columns * size, full,
                      to.codes + row * job.columns / 2, to.scales + row * (full + 1),
@@ -104,11 +88,10 @@ void dequantise_matrix(const MatrixJob& job, const Steps& steps, const Plan& pla
   const std::int64_t left = job.columns % kBlock;
   const std::int64_t size = size_of(job.dtype);
   if (left == 0) {
-    in_ranges(useful_threads(job), job.rows * full, kGrain,
-              [&](std::int64_t begin, std::int64_t end) {
-                steps.dequantise(plan, job.dtype, from.codes + begin * 8, from.scales + begin,
-                                 end - begin, values + begin * kBlock * size);
-              });
+    in_ranges(threads_of(job), job.rows * full, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      steps.dequantise(plan, job.dtype, from.codes + begin * 8, from.scales + begin, end - begin,
+                       values + begin * kBlock * size);
+    });
     return;
   }
   for (std::int64_t row = 0; row < job.rows; ++row) {

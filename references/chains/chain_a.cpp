@@ -252,6 +252,14 @@ std::string chain_a_refuses(const Case& c, bool padded) {
   return "";
 }
 
+Expected chain_a_expected(const Case& c, const Tensors& inputs, FormA form,
+                          std::string_view fault) {
+  if (columns_of(c) % kBlock != 0) return {.refused = "rows are no multiple of 16"};
+  if (std::string why = chain_a_refuses(c, false); !why.empty()) return {.refused = why};
+  const Defect defect = defect_of(fault);
+  return expected_of(chain_a_outputs(c), inputs, run_chain_a(c, inputs, {}, form, defect), defect);
+}
+
 std::vector<FaultDef> chain_a_faults(bool ragged) {
   std::vector<Defect> defects = {
       Defect::ExactScale,       Defect::ReciprocalOrder,  Defect::InverseGlobal,

@@ -43,6 +43,10 @@ struct ChainA {
 
 Result run_chain_a(const Case&, const Tensors& inputs, const E2m1Policy&, FormA, Defect);
 
+// A chain that is one form of chain A and nothing beside: rows of whole blocks, no policy of its
+// own.
+Expected chain_a_expected(const Case&, const Tensors& inputs, FormA, std::string_view fault);
+
 // codes, scales, amax_row, amax_col, and what options ask for.
 std::vector<TensorSpec> chain_a_outputs(const Case&);
 // x, and by option signs, rht_given, rbits, rbits_t.

@@ -8,11 +8,7 @@ namespace parity::quantize {
 namespace {
 
 Expected quantize(const Case& c, const Tensors& inputs, std::string_view fault) {
-  if (columns_of(c) % kBlock != 0) return {.refused = "rows are no multiple of 16"};
-  if (std::string why = chain_a_refuses(c, false); !why.empty()) return {.refused = why};
-  const Defect defect = defect_of(fault);
-  return expected_of(chain_a_outputs(c), inputs,
-                     run_chain_a(c, inputs, {}, FormA::TwoRoundings, defect), defect);
+  return chain_a_expected(c, inputs, FormA::TwoRoundings, fault);
 }
 
 const Register chain{ChainDef{

@@ -10,10 +10,8 @@
 namespace parity::fp8 {
 namespace {
 
-using Row = quantize::FaultRow<Defect>;
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const quantize::FaultTable<Defect>& table() {
+  static const quantize::FaultTable<Defect> rows = {
       {Defect::FloorMissing,
        {"P-zero-guard", "", "amax 0 not guarded: 0 inf, NaN codes of a zero row (torchao #4713)"}},
       {Defect::FloorNarrow,
@@ -47,7 +45,7 @@ const std::vector<Row>& rows() {
       {Defect::ImplicitOne,
        {"P-element-subnormal", "", "subnormal elements decoded with the implicit one"}},
   };
-  return table;
+  return rows;
 }
 
 // The same slips of a cast as in an MX element.
@@ -70,9 +68,9 @@ const mx::Element& element_of(const Format8& f) { return *mx::element_of(name(f.
 
 }  // namespace
 
-Defect defect_of(std::string_view fault) { return quantize::defect_in(rows(), fault); }
+Defect defect_of(std::string_view fault) { return table().defect(fault); }
 std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
-  return quantize::faults_in(rows(), defects);
+  return table().faults(defects);
 }
 
 Format8 format_of(const Case& c) {

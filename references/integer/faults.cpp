@@ -1,17 +1,12 @@
 #include "references/integer/faults.hpp"
 
-#include <algorithm>
+#include "references/quantize/fault_table.hpp"
 
 namespace parity::integer {
 namespace {
 
-struct Row {
-  Defect defect;
-  FaultDef fault;
-};
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const quantize::FaultTable<Defect>& table() {
+  static const quantize::FaultTable<Defect> rows = {
       {Defect::Divided,
        {"P-int-divide", "", "x / s in place of x fl(1/s): a code at a tie (torchao #229)"}},
       {Defect::HalfAway, {"P-int-half-away", "", "ties of an integer away from zero"}},
@@ -49,22 +44,14 @@ const std::vector<Row>& rows() {
       {Defect::PathDiffers,
        {"P-int-paths", "", "converted weights quantised by another formula (torchao #3050)"}},
   };
-  return table;
+  return rows;
 }
 
 }  // namespace
 
-Defect defect_of(std::string_view fault) {
-  if (fault.empty()) return Defect::None;
-  const auto it = std::ranges::find(rows(), fault, [](const Row& r) { return r.fault.id; });
-  return it == rows().end() ? Defect::None : it->defect;
-}
-
+Defect defect_of(std::string_view fault) { return table().defect(fault); }
 std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
-  std::vector<FaultDef> faults;
-  for (const Row& row : rows())
-    if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
-  return faults;
+  return table().faults(defects);
 }
 
 }  // namespace parity::integer

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "references/fp8/fake_row.hpp"
+
 namespace parity::integer {
 namespace {
 
@@ -91,62 +93,6 @@ class Wide {
   double allowance_;
 };
 
-// ---- float8 rows ----
-
-struct Float8Row {
-  float amax = 0;
-  float scale = 0;
-  bool floored = false;  // the scale came from the lower bound, and has no gradient
-  std::vector<float> codes = {};
-  std::vector<float> values = {};
-};
-
-Float8Row float8_row(Dtype data, std::span<const float> x) {
-  Float8Row row;
-  row.amax = quantize::amax(x);
-  const float least = rounded(data, 1e-12F);
-  row.floored = row.amax < least;
-  row.scale = rounded(data, max_nan(row.amax, least) / quantize::kMaxE4m3);
-  for (const float v : x) {
-    const float y = max_nan(min_nan(v / row.scale, quantize::kMaxE4m3), -quantize::kMaxE4m3);
-    row.codes.push_back(float_from_e4m3(e4m3_from_float(y, Overflow::Saturate)));
-    row.values.push_back(rounded(data, row.codes.back() * row.scale));
-  }
-  return row;
-}
-
-// Adds the gradient of a row; `uncertain`: absolute allowance of each cotangent.
-void float8_gradient(Dtype data, std::span<const float> x, const Float8Row& row,
-                     std::span<const double> cotangent, std::span<const double> uncertain,
-                     bool detached, double sum_allowed, WeightFakeQuant& out) {
-  const std::size_t n = x.size();
-  const auto scale = static_cast<double>(row.scale);
-  std::vector<double> direct(n), allowed(n);
-  double ds = 0, uncertain_sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double mask = std::fabs(x[i] / row.scale) <= quantize::kMaxE4m3 ? 1 : 0;
-    const auto g = static_cast<float>(cotangent[i]);
-    const float c = float_from_e4m3(e4m3_from_float(g * row.scale, Overflow::Infinity));
-    direct[i] = static_cast<double>(rounded(data, static_cast<float>(mask) * c / row.scale));
-    ds += static_cast<double>(g) * static_cast<double>(row.codes[i]) -
-          mask * static_cast<double>(c) * static_cast<double>(x[i]) / (scale * scale);
-    if (uncertain[i] > 0) {  // the cast to e4m3 may fall to the neighbour: a step of its binade
-      const double step = std::max(std::fabs(static_cast<double>(c)) * 0x1p-3, 0x1p-9) / scale;
-      allowed[i] = mask * (step + uncertain[i]);
-      uncertain_sum += uncertain[i] * std::fabs(static_cast<double>(row.codes[i])) +
-                       step * std::fabs(static_cast<double>(x[i])) / scale;
-    }
-  }
-  double ties = 0;
-  for (const float v : x) ties += std::fabs(v) == row.amax ? 1 : 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const bool most = std::fabs(x[i]) == row.amax && !row.floored;
-    const double sign = x[i] > 0 ? 1 : x[i] < 0 ? -1 : 0;
-    out.gradient.push_back(direct[i] + (most && !detached ? sign / ties * ds / 448 : 0));
-    out.allowance.push_back(allowed[i] + (most ? sum_allowed + uncertain_sum / 448 : 0));
-  }
-}
-
 // ---- activations fp8 ----
 
 void fp8_row(const WeightRequest& r, const Matrix& x, std::int64_t m, const std::vector<float>& g,
@@ -154,7 +100,7 @@ void fp8_row(const WeightRequest& r, const Matrix& x, std::int64_t m, const std:
   const auto first = static_cast<std::size_t>(m * x.columns);
   const auto n = static_cast<std::size_t>(x.columns), width = static_cast<std::size_t>(r.group);
   const auto row_x = std::span(x.values).subspan(first, n);
-  const Float8Row row = float8_row(r.data, row_x);
+  const fp8::FakeRow row = fp8::fake_row(r.data, row_x);
   std::vector<double> gw(n), uncertain(n);
   for (std::size_t at = 0; at < n; at += width) {
     const auto w = std::span(row.values).subspan(at, width);
@@ -192,9 +138,13 @@ void fp8_row(const WeightRequest& r, const Matrix& x, std::int64_t m, const std:
       uncertain[at + i] = sum_allowance(r.data, g);
     }
   }
-  if (!g.empty())
-    float8_gradient(r.data, row_x, row, gw, uncertain, r.defect == Defect::ScaleDetached,
-                    sum_allowance(r.data, g), out);
+  if (g.empty()) return;
+  fp8::fake_row_gradient(r.data, row_x, row,
+                         {.cotangent = gw,
+                          .uncertain = uncertain,
+                          .sum_allowance = sum_allowance(r.data, g),
+                          .detached = r.defect == Defect::ScaleDetached},
+                         out.gradient, out.allowance);
 }
 
 }  // namespace

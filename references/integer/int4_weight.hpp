@@ -9,14 +9,10 @@
 //     the max gets + ds/15, the min + sum(g) - sum(m g) - ds/15, shared evenly by ties;
 //     no ds/15 where max - min < 1e-6
 //   activations fp8, in the data's format:
-//     w = float8 fake quantisation of the row (below), s = max(R(amax_w/8), R(1e-6)), [-8, 7], the
-//     integer form of affine.hpp
+//     w = float8 fake quantisation of the row (references/fp8/fake_row.hpp), s = max(R(amax_w/8),
+//     R(1e-6)), [-8, 7], the integer form of affine.hpp
 //     gw = R(R(m R(g s)) inv), and where |w| = amax_w: + sign(w) ds/8, ds = sum(g q) - sum(m g w/s)
 //     dx = the float8 rule with gw as cotangent
-//   float8 fake quantisation of a row: a = max(R(amax), R(1e-12)), s = R(a/448),
-//     q = e4m3(clamp(x/s, -448, 448)), value R(q s)
-//     m = [|x/s| <= 448], c = e4m3(R? g s) without saturation; dx = R(m c/s), at the max element(s)
-//     + sign(x)/ties ds/448, ds = sum(g q) - sum(m c x/s^2)
 //   source  torchao 0.18.0, quantization/qat/fake_quantizer.py
 #pragma once
 

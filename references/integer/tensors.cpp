@@ -7,14 +7,6 @@
 
 namespace parity::integer {
 
-TensorSpec matrix_spec(std::string_view name, Role role, Dtype dtype, std::int64_t rows,
-                       std::int64_t columns) {
-  return {.name = std::string(name),
-          .role = role,
-          .dtype = dtype,
-          .dims = {{"M", rows}, {"K", columns}}};
-}
-
 TensorSpec group_spec(std::string_view name, Role role, Dtype dtype, std::int64_t groups) {
   return {.name = std::string(name), .role = role, .dtype = dtype, .dims = {{"G", groups}}};
 }

@@ -4,14 +4,15 @@
 
 #include "references/chains/chain_op.hpp"
 #include "references/integer/affine.hpp"
+#include "references/quantize/answer.hpp"
 
 namespace parity::integer {
 
-TensorSpec matrix_spec(std::string_view name, Role, Dtype, std::int64_t rows, std::int64_t columns);
-TensorSpec group_spec(std::string_view name, Role, Dtype, std::int64_t groups);
+using quantize::columns_of;
+using quantize::matrix_spec;
+using quantize::rows_of;
 
-inline std::int64_t rows_of(const Case& c) { return c.sizes.get("M", 1); }
-inline std::int64_t columns_of(const Case& c) { return c.sizes["K"]; }
+TensorSpec group_spec(std::string_view name, Role, Dtype, std::int64_t groups);
 
 // Affine parameters by the options of a case:
 //   mapping=symmetric|no_clipping|asymmetric   qmin=, qmax=   scale=f32|bf16 (the data's)

@@ -6,10 +6,8 @@
 namespace parity::mx {
 namespace {
 
-using Row = quantize::FaultRow<Defect>;
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const quantize::FaultTable<Defect>& table() {
+  static const quantize::FaultTable<Defect> rows = {
       {Defect::SpecialScales,
        {"A-QT01", "", "e8m0 bytes 0, 254 and 255 expanded and inverted as if they were normal"}},
       {Defect::PackedMantissa,
@@ -52,14 +50,14 @@ const std::vector<Row>& rows() {
       {Defect::NibblesSwapped, {"P-nibbles", "", "even element in the high nibble"}},
       {Defect::NegativeZero, {"P-negative-zero", "", "the other policy for the code of -0"}},
   };
-  return table;
+  return rows;
 }
 
 }  // namespace
 
-Defect defect_of(std::string_view fault) { return quantize::defect_in(rows(), fault); }
+Defect defect_of(std::string_view fault) { return table().defect(fault); }
 std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
-  return quantize::faults_in(rows(), defects);
+  return table().faults(defects);
 }
 
 }  // namespace parity::mx

@@ -37,8 +37,11 @@ class Answer {
 };
 
 // A tensor of M x `column` ("K", "KB"), as the chains' cases have them.
+// A case is a matrix M x K, or a row.
+inline std::int64_t rows_of(const Case& c) { return c.sizes.get("M", 1); }
+inline std::int64_t columns_of(const Case& c) { return c.sizes["K"]; }
 TensorSpec matrix_spec(std::string_view name, Role, Dtype, std::int64_t rows, std::int64_t columns,
-                       std::string_view column);
+                       std::string_view column = "K");
 TensorSpec row_spec(std::string_view name, Role, Dtype, std::int64_t extent);
 
 // What a stored case says about itself; "" where it does not.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -10,27 +11,34 @@
 namespace parity::quantize {
 
 template <class Defect>
-struct FaultRow {
-  Defect defect = Defect::None;
-  FaultDef fault = {};
+class FaultTable {
+ public:
+  struct Row {
+    Defect defect = Defect::None;
+    FaultDef fault = {};
+  };
+  FaultTable(std::initializer_list<Row> rows) : rows_(rows) {}
+
+  // None for an id that the table does not know.
+  Defect defect(std::string_view id) const {
+    const auto it = std::ranges::find(rows_, id, [](const Row& r) { return r.fault.id; });
+    return it == rows_.end() ? Defect::None : it->defect;
+  }
+  // The rows of some defects, in the table's order.
+  std::vector<FaultDef> faults(const std::vector<Defect>& defects) const {
+    std::vector<FaultDef> faults;
+    for (const Row& row : rows_)
+      if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
+    return faults;
+  }
+  std::vector<FaultDef> faults() const {
+    std::vector<FaultDef> faults;
+    for (const Row& row : rows_) faults.push_back(row.fault);
+    return faults;
+  }
+
+ private:
+  std::vector<Row> rows_;
 };
-
-// None for an id that the table does not know.
-template <class Defect>
-Defect defect_in(const std::vector<FaultRow<Defect>>& table, std::string_view fault) {
-  if (fault.empty()) return Defect::None;
-  const auto it =
-      std::ranges::find(table, fault, [](const FaultRow<Defect>& r) { return r.fault.id; });
-  return it == table.end() ? Defect::None : it->defect;
-}
-
-template <class Defect>
-std::vector<FaultDef> faults_in(const std::vector<FaultRow<Defect>>& table,
-                                const std::vector<Defect>& defects) {
-  std::vector<FaultDef> faults;
-  for (const FaultRow<Defect>& row : table)
-    if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
-  return faults;
-}
 
 }  // namespace parity::quantize

@@ -1,18 +1,13 @@
 // The quantiser's faults: ids of the catalogue where it has one, else our own (P-).
 #include "references/quantize/faults.hpp"
 
-#include <algorithm>
+#include "references/quantize/fault_table.hpp"
 
 namespace parity::quantize {
 namespace {
 
-struct Row {
-  Defect defect;
-  FaultDef fault;
-};
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const FaultTable<Defect>& table() {
+  static const FaultTable<Defect> rows = {
       {Defect::ExactScale,
        {"A-QT05", "", "data multiplied by the exact block scale, stored beside its e4m3 rounding"}},
       {Defect::ReciprocalOrder,
@@ -94,43 +89,15 @@ const std::vector<Row>& rows() {
       {Defect::RoundingsMissing,
        {"P-roundings", "", "an intermediate kept in f32 that is rounded"}},
   };
-  return table;
-}
-
-// Of the catalogue, but not to be shown by this op on a CPU.
-std::vector<FaultDef> not_shown() {
-  return {
-      {.id = "A-QT01",
-       .what = "special e8m0 codes expanded or inverted wrongly",
-       .unsupported = "NVFP4 has e4m3 scales; e8m0 belongs to the MX chains"},
-      {.id = "A-QT02",
-       .what = "exponent packing keeps mantissa bits",
-       .unsupported = "no chain here packs e8m0 scales by shifting fp32 words"},
-      {.id = "A-QT09",
-       .what = "recompute sees scales updated in place",
-       .unsupported = "the op is stateless: no scale outlives a call"},
-  };
+  return rows;
 }
 
 }  // namespace
 
-Defect defect_of(std::string_view fault) {
-  if (fault.empty()) return Defect::None;
-  const auto it = std::ranges::find(rows(), fault, [](const Row& r) { return r.fault.id; });
-  return it == rows().end() ? Defect::None : it->defect;
-}
-
-std::vector<FaultDef> all_faults() {
-  std::vector<FaultDef> faults = not_shown();
-  for (const Row& row : rows()) faults.push_back(row.fault);
-  return faults;
-}
-
+Defect defect_of(std::string_view fault) { return table().defect(fault); }
+std::vector<FaultDef> all_faults() { return table().faults(); }
 std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
-  std::vector<FaultDef> faults;
-  for (const Row& row : rows())
-    if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
-  return faults;
+  return table().faults(defects);
 }
 
 }  // namespace parity::quantize

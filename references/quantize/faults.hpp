@@ -71,7 +71,7 @@ enum class Defect : std::uint8_t {
 // None for an id that this table does not know.
 Defect defect_of(std::string_view fault);
 
-// All rows: what can be switched on, and what cannot be shown here and why.
+// All rows, for the op.
 std::vector<FaultDef> all_faults();
 // The rows of some defects, for a chain that has more than the op.
 std::vector<FaultDef> faults_of(const std::vector<Defect>&);

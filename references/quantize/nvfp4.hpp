@@ -12,6 +12,7 @@
 
 #include "harness/numeric/formats.hpp"
 #include "harness/registry.hpp"
+#include "references/quantize/answer.hpp"
 #include "references/quantize/faults.hpp"
 
 namespace parity::quantize {
@@ -126,8 +127,6 @@ std::vector<TensorSpec> traced_or(const Case&, std::vector<TensorSpec> own);
 // By the options swizzle=1, dequant=1, dequant_f32=1, ste=1 (with grads/x).
 std::vector<TensorSpec> optional_specs(const Case&);
 
-inline std::int64_t rows_of(const Case& c) { return c.sizes.get("M", 1); }
-inline std::int64_t columns_of(const Case& c) { return c.sizes["K"]; }
 inline std::int64_t blocks_of(std::int64_t columns) { return (columns + kBlock - 1) / kBlock; }
 
 }  // namespace parity::quantize

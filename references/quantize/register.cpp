@@ -7,6 +7,7 @@
 // A chain is a file of references/chains and a ChainDef; the op looks it up by name.
 #include <cstring>
 
+#include "references/chains/chain_op.hpp"
 #include "references/quantize/import.hpp"
 #include "references/quantize/nvfp4.hpp"
 #include "references/quantize/rht.hpp"
@@ -15,25 +16,18 @@
 namespace parity::quantize {
 namespace {
 
-// Null where the case names none: `refuses` tells.
-const ChainDef* chain_of(const Case& c) { return registry().chain(c.options.get("chain", "")); }
-
 std::string refuses(const Case& c) {
   if (c.sizes.find("K") == nullptr) return "x has rows of K elements";
   if (c.dtype != Dtype::F32 && c.dtype != Dtype::BF16) return "x is f32 or bf16";
   if (const std::string signs = c.options.get("signs", "");
       !signs.empty() && !parse_signs(signs).has_value())
     return "signs is a mask of 16 bits, as 0xD7E8: bit i is set where sign i is -1";
-  if (chain_of(c) != nullptr) return "";
-  std::string known;
-  for (const ChainDef& chain : registry().chains)
-    known += (known.empty() ? "" : ", ") + std::string(chain.name);
-  return "no chain '" + c.options.get("chain", "") + "' (chain=" + known + ")";
+  return chains::chain_of(c) != nullptr ? "" : chains::refuses(c);
 }
 
 std::vector<TensorSpec> inputs(const Case& c) {
   if (c.sizes.find("K") == nullptr) return {};
-  if (const ChainDef* chain = chain_of(c); chain != nullptr && chain->inputs != nullptr)
+  if (const ChainDef* chain = chains::chain_of(c); chain != nullptr && chain->inputs != nullptr)
     return chain->inputs(c);
   return plain_inputs(c);
 }
@@ -59,53 +53,18 @@ bool derive(const Case& c, Tensor& tensor) {
   return true;
 }
 
-std::vector<TensorSpec> outputs(const Case& c) {
-  const ChainDef* chain = chain_of(c);
-  return chain == nullptr ? std::vector<TensorSpec>{} : chain->outputs(c);
-}
-
-Expected evaluate(const Case& c, const Tensors& inputs, bool gradients, std::string_view fault) {
-  const ChainDef* chain = chain_of(c);
-  if (chain == nullptr) return {.refused = refuses(c)};
-  Expected expected = chain->quantize(c, inputs, fault);
-  if (!gradients)
-    std::erase_if(expected.tensors,
-                  [](const ExpectedTensor& t) { return t.spec.role == Role::Gradient; });
-  return expected;
-}
-
-Expected reference(const Case& c, const Tensors& inputs, bool gradients) {
-  return evaluate(c, inputs, gradients, "");
-}
-
-// No rounding is left open, so that every variant is the base itself.
-Evaluation base(const BaseRequest& request) {
-  Evaluation evaluation;
-  for (ExpectedTensor& t :
-       evaluate(request.problem, request.inputs, request.gradients, request.fault).tensors)
-    evaluation.push_back({std::move(t.spec.name), std::move(t.value), std::move(t.bits)});
-  return evaluation;
-}
-
-Contract contract(const Case&, const std::map<std::string, std::string>&) {
-  return {.name = "exact_chain",
-          .dtypes = {Dtype::F32, Dtype::BF16},
-          .fidelity = Fidelity::Twin,
-          .invariant = {"threads"}};
-}
-
 const Register op{OpDef{
     .name = "quantize",
     .what = "codes = e2m1(x enc(block)), scales = e4m3(amax of 16, by the chain's own order)",
     .directions = {Direction::Forward, Direction::Backward},
     .sources = {"https://github.com/pytorch/ao", "https://github.com/NVIDIA/TransformerEngine"},
     .inputs = inputs,
-    .outputs = outputs,
+    .outputs = chains::outputs,
     .derive = derive,
     .refuses = refuses,
-    .reference = reference,
-    .base = base,
-    .contract = contract,
+    .reference = chains::reference,
+    .base = chains::base,
+    .contract = chains::exact_contract,
     .import = import_case,
     .faults = all_faults(),
 }};

@@ -1,17 +1,12 @@
 #include "references/sparse24/faults.hpp"
 
-#include <algorithm>
+#include "references/quantize/fault_table.hpp"
 
 namespace parity::sparse24 {
 namespace {
 
-struct Row {
-  Defect defect;
-  FaultDef fault;
-};
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const quantize::FaultTable<Defect>& table() {
+  static const quantize::FaultTable<Defect> rows = {
       {Defect::TiesLow, {"P-24-ties", "", "the other element of a tie is kept"}},
       {Defect::OtherOrder,
        {"P-24-magnitude", "", "elements ordered by signed value for magnitude, or the reverse"}},
@@ -26,22 +21,14 @@ const std::vector<Row>& rows() {
       {Defect::ZerosPositive, {"P-24-zero-sign", "", "pruned elements are +0 where x m gives -0"}},
       {Defect::NotQuieted, {"P-24-quiet", "", "halves of f32 carried over as they are"}},
   };
-  return table;
+  return rows;
 }
 
 }  // namespace
 
-Defect defect_of(std::string_view fault) {
-  if (fault.empty()) return Defect::None;
-  const auto it = std::ranges::find(rows(), fault, [](const Row& r) { return r.fault.id; });
-  return it == rows().end() ? Defect::None : it->defect;
-}
-
+Defect defect_of(std::string_view fault) { return table().defect(fault); }
 std::vector<FaultDef> faults_of(const std::vector<Defect>& defects) {
-  std::vector<FaultDef> faults;
-  for (const Row& row : rows())
-    if (std::ranges::find(defects, row.defect) != defects.end()) faults.push_back(row.fault);
-  return faults;
+  return table().faults(defects);
 }
 
 }  // namespace parity::sparse24

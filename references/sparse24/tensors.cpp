@@ -6,14 +6,6 @@
 
 namespace parity::sparse24 {
 
-TensorSpec matrix_spec(std::string_view name, Role role, Dtype dtype, std::int64_t rows,
-                       std::int64_t columns) {
-  return {.name = std::string(name),
-          .role = role,
-          .dtype = dtype,
-          .dims = {{"M", rows}, {"K", columns}}};
-}
-
 void import_matrix(const StoredCase& stored, ImportedCase& imported, std::string_view input) {
   const auto& dims = imported.inputs.at(input).spec.dims;
   if (dims.size() != 2)

@@ -2,14 +2,15 @@
 #pragma once
 
 #include "references/chains/chain_op.hpp"
+#include "references/quantize/answer.hpp"
 #include "references/sparse24/compress.hpp"
 #include "references/sparse24/prune.hpp"
 
 namespace parity::sparse24 {
 
-TensorSpec matrix_spec(std::string_view name, Role, Dtype, std::int64_t rows, std::int64_t columns);
-inline std::int64_t rows_of(const Case& c) { return c.sizes["M"]; }
-inline std::int64_t columns_of(const Case& c) { return c.sizes["K"]; }
+using quantize::columns_of;
+using quantize::matrix_spec;
+using quantize::rows_of;
 
 // The one input of a stored case as a matrix M x K.
 void import_matrix(const StoredCase&, ImportedCase&, std::string_view input);
