@@ -56,7 +56,7 @@ const Register blocks{CaseSet{
     .what = "MX operands",
     .lane = Lane::Smoke,
     .sizes = {sizes(12, 20, 192)},
-    .dtypes = {E4M3, E3M2, E2M3, E2M1},
+    .dtypes = {E4M3, E5M2, E3M2, E2M3, E2M1},
     .fills = {kNormal},
     .options = {{{"scale", "mx"}, {"alpha", "1"}}},
 }};
@@ -134,7 +134,7 @@ const Register exact_mx{CaseSet{
     .lane = Lane::Smoke,
     .check = Check::Exact,
     .sizes = {sizes(12, 20, 256)},
-    .dtypes = {E4M3, E3M2, E2M3, E2M1},
+    .dtypes = {E4M3, E5M2, E3M2, E2M3, E2M1},
     .fills = {kIntegers},
     .options = {{{"scale", "mx"}, {"alpha", "1"}}},
 }};

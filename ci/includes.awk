@@ -13,11 +13,13 @@ BEGIN {
   edges["references"] = "harness harness/numeric harness/dist"
   edges["references/model"] = "references harness harness/numeric harness/dist harness/torch"
   edges["kernels"] = "harness harness/numeric harness/cuda"
+  edges["kernels/emulated"] = "kernels references harness harness/numeric" # kernels of a GPU on the software tensor core
   edges["cases"] = "harness harness/numeric"
   edges["golden"] = "harness harness/numeric"
   edges["reports"] = "harness harness/numeric"
 
   # Single headers that a room may include although it may not include their room.
+  nouns["kernels"] = "kernels/emulated/instructions.hpp" # in place of a GPU's
   nouns["harness/numeric"] = "harness/dtype.hpp" # formats as data
   nouns["harness/cuda"] = "harness/dtype.hpp harness/shape.hpp harness/tensor.hpp harness/failure.hpp"
 
@@ -47,6 +49,7 @@ function third(i, header, where, words) { third_header[i] = header; third_where[
 function room_of(path) {
   if (path ~ /^harness\/(numeric|cuda|dist|drift|torch|cli|plugin)\//) return substr(path, 1, index(substr(path, 9), "/") + 7)
   if (path ~ /^references\/model\//) return "references/model"
+  if (path ~ /^kernels\/emulated\//) return "kernels/emulated"
   return substr(path, 1, index(path, "/") - 1)
 }
 

@@ -26,13 +26,14 @@ std::string missing_avx512() {
   return missing_avx2();
 }
 
-// "90a", "100", "90+": a kernel with the letter runs on exactly that capability; without it on
-// later ones of the same major; with the plus on every later one.
+// "90a", "100f", "100", "90+": a kernel with an a runs on exactly that capability; with an f or
+// without a letter on later ones of the same major; with the plus on every later one.
 std::string missing_device(std::string_view sm) {
-  const bool exact = sm.ends_with('a') || sm.ends_with('f');
+  const bool exact = sm.ends_with('a');
   const bool later = sm.ends_with('+');
   int number = 0;
-  const std::string_view digits = exact || later ? sm.substr(0, sm.size() - 1) : sm;
+  const bool suffix = exact || later || sm.ends_with('f');
+  const std::string_view digits = suffix ? sm.substr(0, sm.size() - 1) : sm;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (read.ec != std::errc() || read.ptr != digits.data() + digits.size())
     return fmt::format("needs 'sm_{}', which is no compute capability", sm);

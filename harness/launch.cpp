@@ -254,17 +254,18 @@ bool runs_on_device(const KernelDef& kernel) { return kernel.needs.starts_with("
 
 Candidate candidate_of(const KernelDef& kernel, const Options& options, const Case& problem,
                        std::string_view fault) {
-  Candidate c{
-      .name = std::string(kernel.name),
-      .options = options,
-      .contract = kernel.contract,
-      .fault = std::string(fault),
-      .unsupported = why_not(kernel, options, problem),
-      .environment = std::string(kernel.environment),
-      // The arithmetic of a GPU that a CPU emulates: its own target did not execute it.
-      .hw_verified = !kernel.contract.name.starts_with("sm_") || kernel.needs.starts_with("sm_"),
-      .backward = kernel.backward != nullptr,
-      .kernel = &kernel};
+  Candidate c{.name = std::string(kernel.name),
+              .options = options,
+              .contract = kernel.contract,
+              .fault = std::string(fault),
+              .unsupported = why_not(kernel, options, problem),
+              .environment = std::string(kernel.environment),
+              // The arithmetic of a GPU that a CPU emulates: its own target did not execute it.
+              .hw_verified = (!kernel.contract.name.starts_with("sm_") &&
+                              !kernel.contract.name.ends_with("model only")) ||
+                             kernel.needs.starts_with("sm_"),
+              .backward = kernel.backward != nullptr,
+              .kernel = &kernel};
   c.contract.chunk = options.integer("chunk", c.contract.chunk);
   if (kernel.forward)
     c.run = [&kernel, options, fault = std::string(fault)](const RunRequest& request) {

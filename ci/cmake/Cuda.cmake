@@ -49,6 +49,10 @@ if(PARITY_HAS_CUDA)
   target_link_options(parity_cudart INTERFACE -Wl,--exclude-libs,libcudart_static.a)
 endif()
 
+# A test disassembles what was built; ci/setup fetches what it needs for that. cuobjdump runs the nvdisasm beside it.
+find_program(PARITY_CUOBJDUMP cuobjdump HINTS ${CUDAToolkit_ROOT}/bin ${_cache}/cuda-disassembler-13.2.78/nvidia/cu13/bin)
+mark_as_advanced(PARITY_CUOBJDUMP)
+
 # parity_cuda_objects(NAME OUT FILES...): compiles each .cu for the architecture that its suffix names (for all four, and as PTX for later
 # devices, where it names none)
 # and puts the objects into OUT.
@@ -62,7 +66,11 @@ function(parity_cuda_objects name out)
       list(FILTER plain EXCLUDE REGEX "_sm${arch}\\.cu$")
       if(files)
         add_library(${name}_sm${arch} OBJECT ${files})
-        set_target_properties(${name}_sm${arch} PROPERTIES CUDA_ARCHITECTURES ${arch}-real)
+        set(real ${arch}-real)
+        if(arch STREQUAL 100a)
+          list(APPEND real 103a-real) # the same instructions, in code of its own
+        endif()
+        set_target_properties(${name}_sm${arch} PROPERTIES CUDA_ARCHITECTURES "${real}")
         list(APPEND libraries ${name}_sm${arch})
       endif()
     endforeach()

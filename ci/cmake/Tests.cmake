@@ -3,13 +3,18 @@
 
 set(results ${CMAKE_BINARY_DIR}/test-results)
 
-# The two paths are the only thing in a test that differs between checkouts; kept out of the flags, so that ccache shares the rest.
+# The paths are the only thing in a test that differs between checkouts; kept out of the flags, so that ccache shares the rest.
 set(test_paths ${CMAKE_BINARY_DIR}/test_paths.cpp)
+set(cuobjdump "")
+if(PARITY_CUOBJDUMP)
+  set(cuobjdump ${PARITY_CUOBJDUMP})
+endif()
 file(CONFIGURE OUTPUT ${test_paths} CONTENT [[
 #include "harness/test_paths.hpp"
 namespace parity::test {
 const char* const kSourceDir = "@CMAKE_SOURCE_DIR@";
 const char* const kBinaryDir = "@CMAKE_BINARY_DIR@";
+const char* const kCuobjdump = "@cuobjdump@";
 }  // namespace parity::test
 ]] @ONLY)
 

@@ -1,21 +1,67 @@
 #include "references/tensorcore/fragments.hpp"
 
-#include <span>
+#include <bit>
+#include <vector>
+
+#include "references/tensorcore/gemm.hpp"
 
 namespace parity::tensorcore {
 namespace {
 
-constexpr int kRows = 16, kColumns = 8, kDepth = 64;
+constexpr int kRows = 16, kColumns = 8, kRowBytes = 32;
 
-std::uint64_t nibble(std::uint32_t word, int i) { return (word >> (4 * i)) & 0xF; }
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-// Scales of one row: consecutive bytes of the register of its lane.
-template <std::size_t kMost>
-std::span<const std::uint64_t> scales(std::array<std::uint64_t, kMost>& list, std::uint32_t word,
-                                      int first_byte, int count) {
+std::byte byte_of(std::uint32_t word, int i) { return static_cast<std::byte>(word >> (8 * i)); }
+
+// `count` scales of a row: consecutive bytes of the register of its lane.
+void add_scales(std::vector<std::uint8_t>& scales, std::uint32_t word, int first_byte, int count) {
   for (int j = 0; j < count; ++j)
-    list[static_cast<std::size_t>(j)] = (word >> (8 * (first_byte + j))) & 0xFF;
-  return {list.data(), static_cast<std::size_t>(count)};
+    scales.push_back(std::to_integer<std::uint8_t>(byte_of(word, first_byte + j)));
+}
+
+std::array<std::array<std::uint32_t, 4>, kWarp> mma(const Unit& unit, Dtype a_type, Dtype b_type,
+                                                    const WarpRegisters& registers,
+                                                    const Selectors& select) {
+  std::array<std::array<std::byte, kRowBytes>, kRows> a = {};
+  std::array<std::array<std::byte, kRowBytes>, kColumns> b = {};
+  std::array<float, kRows* kColumns> c = {};
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      for (int r = 0; r < 4; ++r) {
+        const Place place = byte_in_a(lane, r, i);
+        a[index(place.row)][index(place.k)] = byte_of(registers.a[index(lane)][index(r)], i);
+      }
+      for (int r = 0; r < 2; ++r) {
+        const Place place = byte_in_b(lane, r, i);
+        b[index(place.row)][index(place.k)] = byte_of(registers.b[index(lane)][index(r)], i);
+      }
+      const Spot spot = place_in_c(lane, i);
+      c[index(spot.row * kColumns + spot.column)] =
+          std::bit_cast<float>(registers.c[index(lane)][index(i)]);
+    }
+  const int count = unit.k / unit.scale_block;
+  std::vector<std::uint8_t> scale_a, scale_b;
+  for (int m = 0; m < kRows; ++m)
+    add_scales(scale_a, registers.scale_a[index(scale_lane_a(m, select.thread_id_a))],
+               select.byte_id_a, count);
+  for (int n = 0; n < kColumns; ++n)
+    add_scales(scale_b, registers.scale_b[index(scale_lane_b(n, select.thread_id_b))],
+               select.byte_id_b, count);
+  const std::vector<float> sums = accumulators({.a = {a_type, a.front().data(), kRows, scale_a},
+                                                .b = {b_type, b.front().data(), kColumns, scale_b},
+                                                .K = unit.k,
+                                                .schedule = {.unit = &unit},
+                                                .c = c.data()},
+                                               /*threads=*/1);
+  std::array<std::array<std::uint32_t, 4>, kWarp> d = {};
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const Spot spot = place_in_c(lane, i);
+      d[index(lane)][index(i)] =
+          std::bit_cast<std::uint32_t>(sums[index(spot.row * kColumns + spot.column)]);
+    }
+  return d;
 }
 
 }  // namespace
@@ -23,40 +69,13 @@ std::span<const std::uint64_t> scales(std::array<std::uint64_t, kMost>& list, st
 std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k64(const Unit& unit,
                                                              const WarpRegisters& registers,
                                                              const Selectors& select) {
-  std::array<std::array<std::uint64_t, kDepth>, kRows> a = {};
-  std::array<std::array<std::uint64_t, kDepth>, kColumns> b = {};
-  const auto at = [](auto& list, int i) -> auto& { return list[static_cast<std::size_t>(i)]; };
-  for (int lane = 0; lane < kWarp; ++lane)
-    for (int i = 0; i < 8; ++i) {
-      for (int r = 0; r < 4; ++r) {
-        const Place place = place_in_a(lane, r, i);
-        at(at(a, place.row), place.k) = nibble(at(at(registers.a, lane), r), i);
-      }
-      for (int r = 0; r < 2; ++r) {
-        const Place place = place_in_b(lane, r, i);
-        at(at(b, place.row), place.k) = nibble(at(at(registers.b, lane), r), i);
-      }
-    }
-  const Instruction instruction{&unit, Dtype::E2M1, Dtype::E2M1, Dtype::F32};
-  const int count = kDepth / unit.scale_block;
-  std::array<std::array<std::uint32_t, 4>, kWarp> d = {};
-  for (int lane = 0; lane < kWarp; ++lane)
-    for (int i = 0; i < 4; ++i) {
-      const Spot spot = place_in_c(lane, i);
-      std::array<std::uint64_t, 4> scale_a = {}, scale_b = {};
-      const Factors factors{
-          .a = at(a, spot.row),
-          .b = at(b, spot.column),
-          .scale_a =
-              scales(scale_a, at(registers.scale_a, scale_lane_a(spot.row, select.thread_id_a)),
-                     select.byte_id_a, count),
-          .scale_b =
-              scales(scale_b, at(registers.scale_b, scale_lane_b(spot.column, select.thread_id_b)),
-                     select.byte_id_b, count)};
-      at(at(d, lane), i) =
-          static_cast<std::uint32_t>(dot(instruction, factors, at(at(registers.c, lane), i)));
-    }
-  return d;
+  return mma(unit, Dtype::E2M1, Dtype::E2M1, registers, select);
+}
+
+std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k32(const Unit& unit, Dtype a, Dtype b,
+                                                             const WarpRegisters& registers,
+                                                             const Selectors& select) {
+  return mma(unit, a, b, registers, select);
 }
 
 }  // namespace parity::tensorcore

@@ -1,8 +1,10 @@
-// Where the operands of the block-scaled mma.sync.m16n8k64 (e2m1, sm_120) lie in the registers of a
-// warp, and the instruction on registers: for kernels that load fragments by hand.
+// Where the operands of the block-scaled mma.sync m16n8k64 (e2m1) and m16n8k32 (8 bits) of sm_120
+// lie in the registers of a warp, and the instructions on registers: for kernels that load
+// fragments by hand.
 //
-// Lane = 4 g + t. Nibbles are counted from the low end of a register. Layouts after the traits of
-// CUTLASS 4.2 (cute/atom/mma_traits_sm120.hpp); no hardware confirmed them here.
+// Lane = 4 g + t. Elements are counted from the low end of a register. Both instructions take 32
+// bytes of a row. Layouts after the traits of CUTLASS 4.2 (cute/atom/mma_traits_sm120.hpp) and the
+// PTX ISA 9.0, 9.7.14.5; no hardware confirmed them here.
 #pragma once
 
 #include <array>
@@ -25,6 +27,13 @@ struct Place {
 [[nodiscard]] constexpr Place place_in_b(int lane, int r, int i) {
   return {lane / 4, 8 * (lane % 4) + i + 32 * r};
 }
+// Byte i of register r of 8-bit operands, or of a pair of nibbles: k in bytes.
+[[nodiscard]] constexpr Place byte_in_a(int lane, int r, int i) {
+  return {lane / 4 + 8 * (r & 1), 4 * (lane % 4) + i + 16 * (r >> 1)};
+}
+[[nodiscard]] constexpr Place byte_in_b(int lane, int r, int i) {
+  return {lane / 4, 4 * (lane % 4) + i + 16 * r};
+}
 // Register i of c and d: row and column.
 struct Spot {
   int row = 0, column = 0;
@@ -41,7 +50,7 @@ struct Spot {
 
 struct Selectors {
   int thread_id_a = 0, thread_id_b = 0;
-  int byte_id_a = 0, byte_id_b = 0;  // first byte of the scales: 0; with two scales 0 or 2
+  int byte_id_a = 0, byte_id_b = 0;  // first byte of the scales: with 4 scales 0, with two 0 or 2
 };
 
 // Registers of a warp, by lane.
@@ -54,6 +63,11 @@ struct WarpRegisters {
 
 // Registers of d after mma.sync.aligned.m16n8k64.kind::mxf4 or mxf4nvf4 (its unit).
 [[nodiscard]] std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k64(const Unit&,
+                                                                           const WarpRegisters&,
+                                                                           const Selectors&);
+// After m16n8k32.kind::mxf8f6f4 with operands of 8 bits.
+[[nodiscard]] std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k32(const Unit&, Dtype a,
+                                                                           Dtype b,
                                                                            const WarpRegisters&,
                                                                            const Selectors&);
 

@@ -123,6 +123,64 @@ TEST(Fragments, RegistersGiveTheProductsOfTheMatrices) {
     EXPECT_EQ(wrong(unit_of("mma.mxf4"), {.byte_id_a = byte, .byte_id_b = 2 - byte}, {}), 0);
 }
 
+// 8-bit operands lie as pairs of nibbles do.
+TEST(Fragments, BytesLieWherePairsOfNibblesDo) {
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      for (int r = 0; r < 4; ++r) {
+        EXPECT_EQ(byte_in_a(lane, r, i).row, place_in_a(lane, r, 2 * i).row);
+        EXPECT_EQ(2 * byte_in_a(lane, r, i).k, place_in_a(lane, r, 2 * i).k);
+      }
+      for (int r = 0; r < 2; ++r) {
+        EXPECT_EQ(byte_in_b(lane, r, i).row, place_in_b(lane, r, 2 * i).row);
+        EXPECT_EQ(2 * byte_in_b(lane, r, i).k, place_in_b(lane, r, 2 * i).k);
+      }
+    }
+}
+
+// m16n8k32: one scale a row, any byte of the register.
+TEST(Fragments, EightBitRegistersGiveTheProductsOfTheMatrices) {
+  const Unit& unit = *find_unit("sm_120", "mma.mxf8f6f4", Dtype::E4M3, Dtype::E5M2);
+  const Rng rng{23, 0};
+  const auto byte = [&](std::uint64_t n) { return static_cast<std::uint32_t>(rng.bits(n) & 0x7B); };
+  for (int select = 0; select < 4; ++select) {
+    std::array<std::array<std::uint64_t, 32>, kRows> a = {};
+    std::array<std::array<std::uint64_t, 32>, kColumns> b = {};
+    WarpRegisters w;
+    std::uint64_t n = 1000 * static_cast<std::uint64_t>(select);
+    const auto at = [](int i) { return static_cast<std::size_t>(i); };
+    for (int lane = 0; lane < kWarp; ++lane)
+      for (int i = 0; i < 4; ++i) {
+        for (int r = 0; r < 4; ++r) {
+          const Place p = byte_in_a(lane, r, i);
+          const std::uint32_t code = byte(n++);
+          a[at(p.row)][at(p.k)] = code;
+          w.a[at(lane)][at(r)] |= code << (8 * i);
+        }
+        for (int r = 0; r < 2; ++r) {
+          const Place p = byte_in_b(lane, r, i);
+          const std::uint32_t code = byte(n++);
+          b[at(p.row)][at(p.k)] = code;
+          w.b[at(lane)][at(r)] |= code << (8 * i);
+        }
+      }
+    const auto scale_of = [](int row) { return static_cast<std::uint32_t>(120 + row); };
+    for (int m = 0; m < kRows; ++m)
+      w.scale_a[at(scale_lane_a(m, 0))] |= scale_of(m) << (8 * select);
+    for (int column = 0; column < kColumns; ++column)
+      w.scale_b[at(scale_lane_b(column, 0))] |= scale_of(column + 3) << (8 * (3 - select));
+    const auto d = mma_m16n8k32(unit, Dtype::E4M3, Dtype::E5M2, w,
+                                {.byte_id_a = select, .byte_id_b = 3 - select});
+    for (int lane = 0; lane < kWarp; ++lane)
+      for (int i = 0; i < 4; ++i) {
+        const Spot s = place_in_c(lane, i);
+        const std::uint64_t scale_a[] = {scale_of(s.row)}, scale_b[] = {scale_of(s.column + 3)};
+        EXPECT_EQ(d[at(lane)][at(i)], dot({&unit, Dtype::E4M3, Dtype::E5M2, Dtype::F32},
+                                          {a[at(s.row)], b[at(s.column)], scale_a, scale_b}, 0));
+      }
+  }
+}
+
 TEST(Fragments, WrongLayoutsAreSeen) {
   const Unit& unit = unit_of("mma.mxf4nvf4");
   Loader halves, nibbles, b_halves, scale_rows;
