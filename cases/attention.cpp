@@ -214,8 +214,8 @@ const Register uniform{CaseSet{
 const Register longer{CaseSet{
     .op = "attention",
     .what = "Several tiles, head widths in use",
-    .sizes = {Sizes::parse("B1,T257,H2,D128"), Sizes::parse("B1,T192,H2,D192,V128"),
-              Sizes::parse("T100+156,H4,G1,D64"), Sizes::parse("B1,T1,S300,H4,D64")},
+    .sizes = {Sizes::parse("B1,T130,H1,D128"), Sizes::parse("B1,T66,H1,D192,V128"),
+              Sizes::parse("T30+76,H4,G1,D64"), Sizes::parse("B1,T1,S300,H4,D64")},
     .dtypes = {Dtype::F32, Dtype::BF16},
     .fills = {kUsual, kAscending, kSharp},
 }};

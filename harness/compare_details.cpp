@@ -42,11 +42,18 @@ struct Axis {
   std::string name = {};
   std::int64_t stride = 1, extent = 1, period = 0;  // period: index modulo it
   std::int64_t size() const { return period > 0 ? period : extent; }
-  std::int64_t of(std::size_t i) const {
-    const std::int64_t at = static_cast<std::int64_t>(i) / stride % extent;
-    return period > 0 ? at % period : at;
-  }
 };
+
+// Calls each(first, last, index) for the stretches of one index along the axis, in order.
+template <class Each>
+void along(const Axis& axis, std::size_t n, Each each) {
+  const auto stride = static_cast<std::size_t>(axis.stride);
+  std::int64_t index = 0;
+  for (std::size_t i = 0; i < n; i += stride) {
+    each(i, i + stride, axis.period > 0 ? index % axis.period : index);
+    if (++index == axis.extent) index = 0;
+  }
+}
 
 std::vector<Axis> axes(const std::vector<Dim>& dims) {
   std::vector<Axis> list;
@@ -76,15 +83,17 @@ AxisProfile profile(const Compared& t, const Axis& axis, const std::vector<doubl
   const auto at = [&](std::int64_t index) { return static_cast<std::size_t>(index * bins / size); };
   std::vector<double> e2(static_cast<std::size_t>(bins)), base2(e2), count(e2);
   AxisProfile p{.axis = axis.name, .bound_used = std::vector<double>(e2.size())};
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    const std::size_t b = at(axis.of(i));
-    p.bound_used[b] = std::max(p.bound_used[b], used[i]);
-    e2[b] += t.error[i] * t.error[i];
-    count[b] += 1;
-    if (t.base.empty()) continue;
-    const double e = t.base[i] - t.truth[i];
-    base2[b] += std::isfinite(e) ? e * e : 0;
-  }
+  along(axis, used.size(), [&](std::size_t first, std::size_t last, std::int64_t index) {
+    const std::size_t b = at(index);
+    for (std::size_t i = first; i < last; ++i) {
+      p.bound_used[b] = std::max(p.bound_used[b], used[i]);
+      e2[b] += t.error[i] * t.error[i];
+      if (t.base.empty()) continue;
+      const double e = t.base[i] - t.truth[i];
+      base2[b] += std::isfinite(e) ? e * e : 0;
+    }
+    count[b] += static_cast<double>(last - first);
+  });
   const double total = std::accumulate(e2.begin(), e2.end(), 0.0),
                base = std::accumulate(base2.begin(), base2.end(), 0.0);
   const double unit = base > 0 ? base : total;
@@ -112,12 +121,15 @@ Heatmap heatmap(const Axis& rows, const Axis& cols, const std::vector<double>& u
               .height = std::min(rows.extent, kBins),
               .width = std::min(cols.extent, kBins)};
   map.cells.resize(static_cast<std::size_t>(map.height * map.width));
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    const std::int64_t r = rows.of(i) * map.height / rows.extent,
-                       c = cols.of(i) * map.width / cols.extent;
-    double& cell = map.cells[static_cast<std::size_t>(r * map.width + c)];
-    cell = std::max(cell, used[i]);
-  }
+  // The columns' index repeats within each of the rows'.
+  along(rows, used.size(), [&](std::size_t first, std::size_t last, std::int64_t row) {
+    const std::int64_t r = row * map.height / rows.extent;
+    along(cols, last - first, [&](std::size_t from, std::size_t to, std::int64_t col) {
+      double& cell =
+          map.cells[static_cast<std::size_t>(r * map.width + col * map.width / cols.extent)];
+      for (std::size_t i = first + from; i < first + to; ++i) cell = std::max(cell, used[i]);
+    });
+  });
   return map;
 }
 
@@ -126,18 +138,19 @@ Scatter scatter(const Compared& t) {
   struct Bin {
     double count = 0, allowed = 0;
   };
-  std::map<std::pair<int, int>, Bin> bins;
+  std::map<int, std::map<int, Bin>> bins;
   for (std::size_t i = 0; i < t.error.size(); ++i) {
     if (t.error[i] == 0 || t.truth[i] == 0) continue;
-    Bin& bin = bins[{std::ilogb(t.truth[i]), std::ilogb(t.error[i])}];
+    Bin& bin = bins[std::ilogb(t.truth[i])][std::ilogb(t.error[i])];
     bin.count += 1;
     bin.allowed += std::log2(t.allowed(t.truth[i], i) * t.limit);
   }
   Scatter s;
-  for (const auto& [at, bin] : bins) {
-    s.log2_magnitude.push_back(at.first), s.log2_error.push_back(at.second);
-    s.log2_allowed.push_back(bin.allowed / bin.count), s.count.push_back(bin.count);
-  }
+  for (const auto& [magnitude, row] : bins)
+    for (const auto& [error, bin] : row) {
+      s.log2_magnitude.push_back(magnitude), s.log2_error.push_back(error);
+      s.log2_allowed.push_back(bin.allowed / bin.count), s.count.push_back(bin.count);
+    }
   return s;
 }
 

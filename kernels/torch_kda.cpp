@@ -122,14 +122,17 @@ Operands activate(const Setup& s, const Leaves& in) {
 using Result = std::pair<Tensor, Tensor>;  // o [B,HV,T,V], state [B,HV,K,V]
 
 Result token_loop(const Operands& x, Tensor S) {
+  // unbind, whose gradient is one stack; that of each select is a tensor of all tokens.
+  const auto tokens = [](const Tensor& y) { return y.unbind(2); };
+  const std::vector<Tensor> q = tokens(x.q.unsqueeze(-1)), k = tokens(x.k.unsqueeze(-1)),
+                            v = tokens(x.v), decay = tokens(x.g.exp().unsqueeze(-1)),
+                            beta = tokens(x.beta);
   std::vector<Tensor> o;
-  for (std::int64_t t = 0; t < x.q.size(2); ++t) {
-    const auto at = [&](const Tensor& y) { return y.select(2, t); };
-    S = S * at(x.g).exp().unsqueeze(-1);
-    const Tensor key = at(x.k).unsqueeze(-1);
-    const Tensor u = at(x.beta) * (at(x.v) - (S * key).sum(-2));
-    S = S + key * u.unsqueeze(-2);
-    o.push_back((S * at(x.q).unsqueeze(-1)).sum(-2));
+  for (std::size_t t = 0; t < q.size(); ++t) {
+    S = S * decay[t];
+    const Tensor u = beta[t] * (v[t] - (S * k[t]).sum(-2));
+    S = S + k[t] * u.unsqueeze(-2);
+    o.push_back((S * q[t]).sum(-2));
   }
   return {o.empty() ? x.v : at::stack(o, 2), S};
 }
@@ -280,7 +283,15 @@ void backward(const Launch& l) {
     put(l, "grads/" + names[i], gradients[i].defined() ? gradients[i] : at::zeros_like(wanted[i]));
 }
 
-std::string refuses(const Case& c, const Options& options) {
+// A dozen small operations a token.
+std::string refuses_long(const Case& c, const Options&) {
+  constexpr std::int64_t kLongest = 128;
+  for (const std::int64_t length : c.sizes.find("T")->parts)
+    if (length > kLongest) return "token by token in eager LibTorch: sequences up to 128 tokens";
+  return c.options.flag("taps") ? "no taps on the gate and beta" : "";
+}
+
+std::string refuses_chunk(const Case& c, const Options& options) {
   if (c.options.flag("taps")) return "no taps on the gate and beta";
   const std::int64_t chunk = options.integer("chunk", 64);
   return chunk % 16 == 0 && chunk > 0 ? "" : "chunk is a multiple of 16";
@@ -296,7 +307,7 @@ KernelDef eager(std::string_view name, std::string_view what, bool loop) {
                        .accumulate = Dtype::F32,
                        .chunk = loop ? 0 : 64,
                        .fidelity = Fidelity::Partial},
-          .refuses = refuses,
+          .refuses = loop ? refuses_long : refuses_chunk,
           .forward = loop ? forward<true> : forward<false>,
           .backward = loop ? backward<true> : backward<false>};
 }

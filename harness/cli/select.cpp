@@ -171,7 +171,20 @@ void check_kernel_glob(const std::string& glob) {
 }  // namespace
 
 Lane lane_of(const Arguments& args, Lane otherwise) {
-  return args.lane.empty() ? otherwise : parse_lane(args.lane);
+  if (!args.lane.empty()) return parse_lane(args.lane);
+  std::vector<std::string> globs = args.names;
+  std::erase_if(globs, [](const std::string& name) { return !is_glob(name); });
+  const auto has = [](const std::vector<Case>& cases, const std::string& glob) {
+    const std::string_view of_case = std::string_view(glob).substr(0, glob.find('@'));
+    return std::ranges::any_of(cases, [&](const Case& c) { return names_case(of_case, c); });
+  };
+  for (const Lane lane : {otherwise, Lane::Full, Lane::Long}) {
+    if (lane < otherwise || globs.empty()) continue;
+    const std::vector<Case> cases = expand(registry(), lane);
+    if (std::ranges::all_of(globs, [&](const std::string& glob) { return has(cases, glob); }))
+      return lane;
+  }
+  return otherwise;
 }
 
 std::uint64_t seed_shift_of(const Arguments& args, Lane lane) {
