@@ -1,6 +1,7 @@
 #include "harness/cli/catalogue.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fstream>
 #include <set>
@@ -149,10 +150,6 @@ Catalogue registered() {
   }
   for (const KernelDef& def : all.kernels)
     catalogue.kernels.push_back(info_of(def, all.op(def.op), cases));
-  for (const Explanation& e : all.explanations)
-    catalogue.explanations.push_back({std::string(e.op), std::string(e.direction),
-                                      std::string(e.dtype), std::string(e.kernel),
-                                      std::string(e.hole), std::string(e.why)});
   return catalogue;
 }
 
@@ -165,6 +162,21 @@ Catalogue built() {
   std::ostringstream text;
   text << in.rdbuf();
   return parse_catalogue(text.str());
+}
+
+// Whether the build wrote it after everything that it describes.
+bool built_last() {
+  const fs::path folder = executable().parent_path();
+  std::error_code failed;
+  const auto written = fs::last_write_time(folder / "registry.json", failed);
+  if (failed) return false;
+  const std::array<fs::path, 3> described = {executable(), folder / "libparity.so",
+                                             folder / "libparity_torch.so"};
+  return std::ranges::all_of(described, [&](const fs::path& file) {
+    std::error_code absent;
+    const auto time = fs::last_write_time(file, absent);
+    return absent || time <= written;
+  });
 }
 
 // Kernels that need a process of their own, which this executable does not hold.
@@ -182,9 +194,16 @@ const std::vector<KernelInfo>& unloaded_kernels() {
 }  // namespace
 
 Catalogue catalogue() {
-  Catalogue all = registered(), more = built();
-  merge(all.ops, std::move(more.ops));
-  merge(all.kernels, std::move(more.kernels));
+  Catalogue all = built();
+  if (!built_last()) {  // expanding every case takes longer than all else
+    Catalogue here = registered();
+    merge(here.ops, std::move(all.ops));
+    merge(here.kernels, std::move(all.kernels));
+    all = std::move(here);
+  }
+  for (const Explanation& e : registry().explanations)
+    all.explanations.push_back({std::string(e.op), std::string(e.direction), std::string(e.dtype),
+                                std::string(e.kernel), std::string(e.hole), std::string(e.why)});
   return all;
 }
 
