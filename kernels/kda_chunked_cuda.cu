@@ -14,7 +14,8 @@
 
 #include "kernels/device/launch.cuh"
 #include "kernels/device/storage.cuh"
-#include "kernels/kda/problem.hpp"
+#include "kernels/kda/gates.cuh"
+#include "kernels/kda/unused.cuh"
 
 namespace parity::kda_kernel {
 namespace {
@@ -78,32 +79,11 @@ __device__ float warp_sum(float mine) {
   return mine;
 }
 
-// exp(x) = 2^n e^r with n = round(x / ln 2), as on the CPU (kernels/kda/micro_math.hpp): within an
-// ulp, and without the one-sided error that expf has near 1 (weak gates multiply hundreds of such
-// decays: a gain of 5e-7 of the state, which the bias view refuses).
-__device__ float exp_of(float x) {
-  x = x < -106.0F ? -106.0F : x > 90.0F ? 90.0F : x;  // inf or 0 beyond it anyway; a NaN stays
-  const float n = rintf(x * 1.44269504F);
-  const float r = fmaf(n, -1.42860682e-6F, fmaf(n, -0x1.62e4p-1F, x));
-  float p = 1.0F / 5040;
-  for (const float c : {1.0F / 720, 1.0F / 120, 1.0F / 24, 1.0F / 6, 0.5F}) p = fmaf(p, r, c);
-  return ldexpf(1.0F + fmaf(p, r * r, r), static_cast<int>(n));
-}
-
-// Without overflow: exp of what is not positive.
-__device__ float sigmoid(float x) {
-  const float e = exp_of(-fabsf(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
-__device__ float softplus(float x) { return fmaxf(x, 0.0F) + log1pf(exp_of(-fabsf(x))); }
-
 template <class T>
-__device__ float gate_of(const Job<T>& p, float x, std::int64_t hv, std::int64_t d) {
+__device__ float gate_at(const Job<T>& p, float x, std::int64_t hv, std::int64_t d) {
   if (p.gate == GateKind::Given) return x;
-  const float z = p.bias ? x + p.bias[hv * p.K + d] : x;
   const float coefficient = p.A_log ? exp_of(p.A_log[hv]) : 1.0F;
-  if (p.gate == GateKind::Softplus) return -coefficient * softplus(z);
-  return p.lower * sigmoid(coefficient * z);
+  return gate_of(p.gate, p.lower, coefficient, p.bias ? x + p.bias[hv * p.K + d] : x);
 }
 
 // Rows [0, n) of the chunk that begins at `token`: queries and keys, decays, beta.
@@ -122,7 +102,7 @@ __device__ void load(const Job<T>& p, const Chunk& c, std::int64_t token, int n,
       const float raw = p.gate == GateKind::Given
                             ? static_cast<const float*>(p.gate_in)[gates + d]
                             : widen(static_cast<const T*>(p.gate_in)[gates + d]);
-      const float g = gate_of(p, raw, hv, d);
+      const float g = gate_at(p, raw, hv, d);
       if (p.g_tap) p.g_tap[gates + d] = g;
       c.a[i * p.K + d] = exp_of(g);
     }
@@ -254,15 +234,6 @@ __global__ void __launch_bounds__(kThreads) kda_chunked(Job<T> p) {
   if (!p.state_before_tail || length % kChunk == 0) store_state(p, c, final_state);
 }
 
-// Tokens of no sequence: zero.
-template <class V>
-void clear(const Launch& l, V* tensor, const Shape& s, std::int64_t row) {
-  const auto unused = static_cast<std::size_t>(s.tokens() - s.used_tokens());
-  if (tensor == nullptr || unused == 0) return;
-  device::fill_bytes(l, tensor + s.used_tokens() * row, 0,
-                     unused * static_cast<std::size_t>(row) * sizeof(V));
-}
-
 template <class T>
 void run(const Launch& l) {
   const Shape s = shape_of(l.problem, l.options, kChunk);
@@ -306,9 +277,9 @@ void run(const Launch& l) {
     device::launch(
         l, {dim3(static_cast<unsigned int>(s.N), static_cast<unsigned int>(s.HV)), kThreads, bytes},
         kda_chunked<T>, job);
-  clear(l, job.o, s, s.HV * s.V);
-  clear(l, job.g_tap, s, s.HV * s.K);
-  clear(l, job.beta_tap, s, s.HV);
+  clear_unused(l, job.o, s, s.HV * s.V);
+  clear_unused(l, job.g_tap, s, s.HV * s.K);
+  clear_unused(l, job.beta_tap, s, s.HV);
 }
 
 std::string refuses_on_device(const Case& c, const Options& options) {

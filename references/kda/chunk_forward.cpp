@@ -73,6 +73,25 @@ Floats32 transposed(const Floats32& x, std::size_t rows, std::size_t columns) {
   return y;
 }
 
+namespace {
+
+// M (beta (v - (k 2^G) S)): with one rounding in place of those of w and u.
+Floats32 residual_through_inverse(Engine& e, const Chunk& c) {
+  const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
+                    V = static_cast<std::size_t>(e.setup.V);
+  Floats32 keys(n * K), residual = c.v, v_new;
+  for (std::size_t p = 0; p < n * K; ++p) keys[p] = c.k[p] * c.eG[p];
+  e.round(e.points.kbg, keys);
+  e.add_product(residual, by_rows(keys, K), c.h, n, V, K, -1);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < V; ++j) residual[i * V + j] *= c.beta[i];
+  e.round(e.points.residual, residual);
+  e.multiply(v_new, by_rows(c.M, n), residual, n, V, n);
+  return v_new;
+}
+
+}  // namespace
+
 void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_stride) {
   const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
                     V = static_cast<std::size_t>(e.setup.V);
@@ -116,7 +135,8 @@ void forward_chunk(Engine& e, Chunk& c, Floats32& S, float* o, std::size_t o_str
     e.round(e.points.u, u);
     e.round(e.points.w, c.w);
   }
-  const bool corrected = !(e.has(Fault::NoDeltaWithoutGate) && e.open);
+  if (e.points.residual.on()) u = residual_through_inverse(e, c);
+  const bool corrected = !e.points.residual.on() && !(e.has(Fault::NoDeltaWithoutGate) && e.open);
   c.v_new = std::move(u);
   if (corrected) e.add_product(c.v_new, by_rows(c.w, K), c.h, n, V, K, -1);
   if (e.substitute && corrected) solve_forward(c, c.v_new, V);

@@ -4,9 +4,12 @@
 //   L_ij   = beta_i sum_d k_i k_j 2^(G_i - G_j)   i >  j
 //
 // Off-diagonal blocks are products with the first row of the row block as anchor, so that both
-// exponents are <= 0. Diagonal blocks are exact sums, or one product too where the contract rounds
+// exponents are <= 0. Diagonal blocks are exact sums, or products too where the contract rounds
 // their operands. M by forward substitution in the diagonal blocks, then merged block by block:
 // M_IJ = -M_II sum_P L_IP M_PJ.
+#include <algorithm>
+#include <bit>
+
 #include "references/kda/chunk_faults.hpp"
 
 namespace parity::kda {
@@ -94,6 +97,41 @@ void diagonal_product(Engine& e, Chunk& c, std::size_t first, std::size_t last) 
     }
 }
 
+// Two tokens whose numbers within the block differ first in the bit `level` have a boundary between
+// them, behind the last token that has the upper of these numbers' common bits and not this one:
+// both are scaled by 2^(-|G - G_boundary|). Level 0: a token with itself.
+void diagonal_between(Engine& e, Chunk& c, std::size_t first, std::size_t last) {
+  const std::size_t K = static_cast<std::size_t>(e.setup.K), n = c.n, rows = last - first;
+  const auto scale = static_cast<float>(e.setup.scale);
+  Floats32 q(rows * K), k(rows * K), factor(rows * K), qk, kk;
+  for (const std::size_t level : {8U, 4U, 2U, 1U, 0U}) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t boundary =
+          level == 0 ? i : std::min((i & ~(2 * level - 1)) + level - 1, rows - 1);
+      for (std::size_t d = 0; d < K; ++d) {
+        const float between = c.G[(first + i) * K + d] - c.G[(first + boundary) * K + d];
+        factor[i * K + d] = (i & level) != 0 ? between : -between;
+      }
+    }
+    e.exp2(factor, factor);
+    for (std::size_t p = 0; p < rows * K; ++p) {
+      q[p] = c.q[first * K + p] * factor[p];
+      k[p] = c.k[first * K + p] * factor[p];
+    }
+    e.round(e.points.between, q);
+    e.round(e.points.between, k);
+    const Floats32 columns = transposed(k, rows, K);
+    e.multiply(qk, by_rows(q, K), columns, rows, rows, K);
+    e.multiply(kk, by_rows(k, K), columns, rows, rows, K);
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j <= i; ++j) {
+        if (std::bit_floor(i ^ j) != level) continue;
+        c.Aqk[(first + i) * n + first + j] = qk[i * rows + j] * scale;
+        if (i != j) c.L[(first + i) * n + first + j] = kk[i * rows + j] * c.beta[first + i];
+      }
+  }
+}
+
 Floats32 block(const Floats32& x, std::size_t n, std::size_t i0, std::size_t i1, std::size_t j0,
                std::size_t j1) {
   Floats32 y;
@@ -162,7 +200,9 @@ void fill_products(Engine& e, Chunk& c) {
   for (std::size_t first = 0; first < c.n; first += kSub) {
     const std::size_t last = std::min(first + kSub, c.n);
     if (first > 0) off_diagonal(e, c, first, last);
-    if (e.points.diagonal.on())
+    if (e.points.between.on())
+      diagonal_between(e, c, first, last);
+    else if (e.points.diagonal.on())
       diagonal_product(e, c, first, last);
     else
       diagonal_exact(e, c, first, last);

@@ -7,11 +7,13 @@
 //   beta_k kbg    k beta, and then with e^G: operand of w
 //   beta_v        beta v: operand of u
 //   w u kg qg     as in kda.md §4
+//   residual      beta (v - (k e^G) S), which M makes v' of where there is neither w nor u
 //   v_new         v' = u - w S
 //   h             S_in of a chunk, as operand
 //   state         the carried S itself (FlashKDA)
 //   products      operands of the products inside a chunk, off its diagonal 16 x 16 blocks
 //   diagonal      operands in the diagonal blocks, which are then one product with a common anchor
+//   between       the same in five products, each with a boundary between the two tokens as anchor
 //   merge         operands of the products that merge the inverses of the diagonal blocks
 //   dv_new        dv', after Aqk^T do and after + kg dS
 //   dh h_dh       dS_out of a chunk, as operand; products S_in dS_out and their row sums
@@ -59,7 +61,8 @@ struct Point {
 };
 
 struct Points {
-  Point qk, aqk, m, w, u, kg, qg, v_new, h, state, beta_k, kbg, beta_v, products, diagonal, merge;
+  Point qk, aqk, m, w, u, kg, qg, v_new, h, state, beta_k, kbg, beta_v, products, diagonal, between,
+      merge, residual;
   Point dv_new, dh, h_dh, dw, kge, dm, dqk, g, dbias, o, d_diagonal, d_parts;
 };
 Points points_of(const Contract&);  // throws Failure naming a point that is not in the list above
