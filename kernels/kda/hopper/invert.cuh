@@ -64,7 +64,7 @@ __device__ void merge(float* matrix, float* scratch, Defect defect) {
   const int i = warp / kTilesAcross % kTilesDown * 16, j = warp % kTilesAcross * 8;
   const int upper = pair * 2 * kSize, lower = upper + kSize;
   float* product = scratch + pair * kSize * kLd;
-  if (defect == Defect::MissingSync && i > 0) __nanosleep(5000);
+  if (defect == Defect::MissingSync && i == 0) __nanosleep(5000);
   if (works) {
     float d[4] = {};
     product_tile<kSize / 8>(matrix + (lower + i) * kLd + upper, matrix + upper * kLd + upper + j,
