@@ -136,7 +136,9 @@ __device__ void mma(std::uint32_t (&d)[S::kWords], const std::uint32_t* a, const
     if constexpr (S::kA == F16) SPARSE("m16n8k32.row.col.f32.f16.f16.f32 ");
     if constexpr (S::kA == F32) SPARSE("m16n8k16.row.col.f32.tf32.tf32.f32 ");
     if constexpr (S::kA == E4M3 && S::kB == E4M3) SPARSE("m16n8k64.row.col.f32.e4m3.e4m3.f32 ");
+    if constexpr (S::kA == E4M3 && S::kB == E5M2) SPARSE("m16n8k64.row.col.f32.e4m3.e5m2.f32 ");
     if constexpr (S::kA == E5M2 && S::kB == E4M3) SPARSE("m16n8k64.row.col.f32.e5m2.e4m3.f32 ");
+    if constexpr (S::kA == E5M2 && S::kB == E5M2) SPARSE("m16n8k64.row.col.f32.e5m2.e5m2.f32 ");
   } else {
     if constexpr (S::kA == F16) SPARSE_H("m16n8k32.row.col.f16.f16.f16.f16 ");
   }
@@ -504,7 +506,9 @@ int run() {
   all_types<Form::WgmmaSparse, 32, 8>(), all_fp8<Form::WgmmaSparse, 8>();
   all_types<Form::MmaSparse, 32, 8>();
   compare<Spec<Form::MmaSparse, E4M3, E4M3, F32, 32, 8>>();
+  compare<Spec<Form::MmaSparse, E4M3, E5M2, F32, 32, 8>>();
   compare<Spec<Form::MmaSparse, E5M2, E4M3, F32, 32, 8>>();
+  compare<Spec<Form::MmaSparse, E5M2, E5M2, F32, 32, 8>>();
   std::printf("%llu outputs, %llu differ\n", static_cast<unsigned long long>(total),
               static_cast<unsigned long long>(total_differing));
   return total == 0 || total_differing != 0 ? 1 : 0;

@@ -124,16 +124,19 @@ class Step {
   Special special_ = {};
 };
 
-Operand operand(Dtype dtype, std::uint64_t code, const Defect& defect) {
-  Operand x = take_apart(dtype, code);
+Operand with_defect(Operand x, const Defect& defect) {
   const bool subnormal = x.kind == Class::Finite && x.significand >> x.bits == 0;
   if (defect.flushes && subnormal) x.significand = 0;
   return x;
 }
 
-Operand product_operand(Dtype dtype, std::span<const std::uint64_t> codes, std::size_t k,
-                        const Defect& defect) {
-  return k < codes.size() ? operand(dtype, codes[k], defect) : Operand{};
+Operand operand(Dtype dtype, std::uint64_t code, const Defect& defect) {
+  return with_defect(take_apart(dtype, code), defect);
+}
+
+Operand product_operand(const Unit& unit, Dtype dtype, std::span<const std::uint64_t> codes,
+                        std::size_t k, const Defect& defect) {
+  return k < codes.size() ? with_defect(operand_of(unit, dtype, codes[k]), defect) : Operand{};
 }
 
 // Exponent of an e8m0 code.
@@ -159,8 +162,8 @@ std::uint64_t aligned_dot(const Instruction& i, const Factors& f, std::uint64_t 
         if (f.scale_a[block] == kE8m0Nan || f.scale_b[block] == kE8m0Nan) step.poison();
         shift = e8m0_exponent(f.scale_a[block], defect) + e8m0_exponent(f.scale_b[block], defect);
       }
-      step.add_product(product_operand(i.a, f.a, at, defect), product_operand(i.b, f.b, at, defect),
-                       shift);
+      step.add_product(product_operand(unit, i.a, f.a, at, defect),
+                       product_operand(unit, i.b, f.b, at, defect), shift);
     }
     c = step.finish(i.d, unit.keeps);
   }
@@ -175,8 +178,9 @@ std::uint64_t via_half(const Instruction& i, const Factors& f, std::uint64_t c,
     step.add(operand(i.d, sum, defect));
     for (int k = first; k < i.unit->k; k += 4)
       for (const int at : {k, k + 1})
-        step.add_product(product_operand(i.a, f.a, static_cast<std::size_t>(at), defect),
-                         product_operand(i.b, f.b, static_cast<std::size_t>(at), defect), 0);
+        step.add_product(product_operand(*i.unit, i.a, f.a, static_cast<std::size_t>(at), defect),
+                         product_operand(*i.unit, i.b, f.b, static_cast<std::size_t>(at), defect),
+                         0);
     sum = step.finish(i.d, Keeps::F32);
   }
   return plain_sum(i.d, sum, c);
@@ -251,6 +255,16 @@ Operand take_apart(Dtype dtype, std::uint64_t code) {
       static_cast<std::int64_t>(field == 0 ? fraction : fraction | (std::uint64_t{1} << bits));
   if (tf32) x.significand >>= 13, x.bits = 10;
   return x;
+}
+
+Operand operand_of(const Unit& unit, Dtype dtype, std::uint64_t code) {
+  if (unit.scheme != Scheme::ViaHalf) return take_apart(dtype, code);
+  return take_apart(Dtype::F16, encode(Dtype::F16, decode(dtype, code)));
+}
+
+int product_bits(const Unit& unit, Dtype a, Dtype b) {
+  const auto bits = [&](Dtype d) { return operand_of(unit, d, 0).bits; };
+  return bits(a) + bits(b);
 }
 
 std::uint64_t plain_sum(Dtype d, std::uint64_t x, std::uint64_t y) {

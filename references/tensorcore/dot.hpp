@@ -22,6 +22,11 @@ struct Operand {
   std::int64_t significand = 0;
 };
 [[nodiscard]] Operand take_apart(Dtype dtype, std::uint64_t code);
+// An operand as a unit multiplies it. What goes via f16 is normal there where an e4m3 was
+// subnormal, and has the exponent of its first bit [measured: sm_90].
+[[nodiscard]] Operand operand_of(const Unit&, Dtype dtype, std::uint64_t code);
+// Fraction bits of a product of such operands.
+[[nodiscard]] int product_bits(const Unit&, Dtype a, Dtype b);
 
 // Departures from the hardware, for proofs that they would be seen.
 struct Defect {

@@ -89,7 +89,8 @@ class Panel {
     const Dtype dtype = instruction_of({.a = x, .b = x, .schedule = p.schedule}).a;
     std::vector<Operand> known;
     if (format(dtype).bits <= 8)
-      for (std::uint64_t code = 0; code < 256; ++code) known.push_back(take_apart(dtype, code));
+      for (std::uint64_t code = 0; code < 256; ++code)
+        known.push_back(operand_of(unit, dtype, code));
     for (std::int64_t row = 0; row < x.rows; ++row)
       for (std::int64_t k = 0; k < p.K; ++k) {
         const std::uint64_t code = code_of(p, x, row, k);
@@ -203,7 +204,7 @@ class Sweep {
   static int left_shift(const Product& p) {
     const Instruction i = instruction_of(p);
     if (i.unit->scheme == Scheme::BlockDots) return 0;
-    return i.unit->fraction - format(i.a).mantissa_bits - format(i.b).mantissa_bits;
+    return i.unit->fraction - product_bits(*i.unit, i.a, i.b);
   }
 
   static float sum(float x, float y) {

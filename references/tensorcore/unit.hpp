@@ -9,7 +9,9 @@
 //
 // After the published models of Li et al. (MMA-Sim, arXiv 2511.10909) and Fasi et al. (PeerJ CS
 // 2021; arXiv 2512.07004); rows of sm_90 are measured on an H200 (golden/independent/
-// tensorcore_h200.h5). `hw_verified` says which are; the others are models only.
+// tensorcore_h200.h5, and over 7e8 probes, sparse forms too: ci/device/tensorcore_h200.txt; of a
+// sparse instruction the products that it keeps are those of a dense one of half its k).
+// `hw_verified` says which are; the others are models only.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,8 @@ enum class Keeps : std::uint8_t {
 
 enum class Scheme : std::uint8_t {
   Aligned,   // as above
-  ViaHalf,   // fp8 mma.sync of sm_90: two steps from zero, of k mod 4 in {0,1} and then {2,3}, and
-             // an ordinary addition of c
+  ViaHalf,   // fp8 mma.sync of sm_90: operands become f16; two steps from zero, of k mod 4 in {0,1}
+             // and then {2,3}, and an ordinary addition of c
   Fma,       // one fused multiply-add after another, in the accumulator's format
   BlockDots  // fp4: exact dot products of 16, each times its two scales, are the terms of one step
 };
