@@ -2,6 +2,7 @@
 #include <map>
 
 #include "harness/failure.hpp"
+#include "harness/reduced.hpp"
 #include "harness/text.hpp"
 #include "harness/walk.hpp"
 
@@ -69,15 +70,17 @@ Case resolve(const Registry& registry, const ParsedId& parsed) {
   if (const auto it = declared.lower_bound({id, Check{}});
       it != declared.end() && it->first.first == id)
     return it->second;
+  const std::string drawn_by = ReducedFill::parse(wanted.fill).fill;
   std::vector<std::string> known;
   for (const CaseSet& set : registry.case_sets) {
     if (set.op != wanted.op) continue;
     for (const Fill& fill : set.fills) {
       known.emplace_back(fill.name);
-      if (fill.name != wanted.fill) continue;
+      if (fill.name != drawn_by) continue;
       Case single = wanted;
       single.set = &set;
-      single.check = fill.exact ? Check::Exact : set.check;
+      // What is exact of a fill may not be once its values are changed.
+      single.check = fill.exact && drawn_by == wanted.fill ? Check::Exact : set.check;
       const OpDef& op = registry.op_or_throw(wanted.op);
       if (op.refuses)
         if (const std::string why = op.refuses(single); !why.empty())

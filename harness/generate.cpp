@@ -5,25 +5,27 @@
 
 #include "harness/failure.hpp"
 #include "harness/numeric/philox.hpp"
+#include "harness/reduced.hpp"
 #include "harness/walk.hpp"
 
 namespace parity {
 namespace {
 
-const Fill& fill_of(const Case& problem) {
+const Fill& fill_of(const Case& problem, const std::string& name) {
   if (problem.set)
     for (const Fill& fill : problem.set->fills)
-      if (fill.name == problem.fill) return fill;
+      if (fill.name == name) return fill;
   throw Failure("case '" + problem.id() + "' has no fill '" + problem.fill + "'");
 }
 
-void draw_rows(const Case& problem, const Fill& fill, std::uint64_t number, Tensor& tensor,
-               std::int64_t begin, std::int64_t end, std::int64_t length) {
+void draw_rows(const Case& problem, const Fill& fill, Simpler simpler, std::uint64_t number,
+               Tensor& tensor, std::int64_t begin, std::int64_t end, std::int64_t length) {
   const Rng rng(problem.seed, number);
   std::vector<double> row(static_cast<std::size_t>(length));
   for (std::int64_t r = begin; r < end; ++r) {
     fill.row({.problem = problem, .spec = tensor.spec, .row = r, .first = r * length, .rng = rng},
              row);
+    simplify(simpler, row);
     narrow(tensor.spec.dtype, row, r * length, tensor.bytes.data());
   }
 }
@@ -31,7 +33,8 @@ void draw_rows(const Case& problem, const Fill& fill, std::uint64_t number, Tens
 }  // namespace
 
 Tensors generate(const Case& problem, const OpDef& op, int threads) {
-  const Fill& fill = fill_of(problem);
+  const ReducedFill reduced = ReducedFill::parse(problem.fill);
+  const Fill& fill = fill_of(problem, reduced.fill);
   Tensors tensors;
   std::uint64_t number = 0;
   for (TensorSpec& spec : op.inputs(problem)) {
@@ -41,6 +44,8 @@ Tensors generate(const Case& problem, const OpDef& op, int threads) {
       ++number;
       continue;
     }
+    const bool floats = format(tensor.spec.dtype).is_float;  // others are choices, not sizes
+    const Simpler simpler = floats ? reduced.of(tensor.spec.name) : Simpler::No;
     const std::int64_t length = tensor.spec.dims.empty() ? 1 : tensor.spec.dims.back().extent;
     const std::int64_t rows = length > 0 ? tensor.elements() / length : 0;
     // Two rows of packed codes may share a byte: such rows are drawn by one thread.
@@ -51,10 +56,10 @@ Tensors generate(const Case& problem, const OpDef& op, int threads) {
     std::vector<std::jthread> pool;
     for (std::int64_t w = 1; w < workers; ++w)
       pool.emplace_back([&, w] {
-        draw_rows(problem, fill, number, tensor, rows * w / workers, rows * (w + 1) / workers,
-                  length);
+        draw_rows(problem, fill, simpler, number, tensor, rows * w / workers,
+                  rows * (w + 1) / workers, length);
       });
-    draw_rows(problem, fill, number, tensor, 0, rows / workers, length);
+    draw_rows(problem, fill, simpler, number, tensor, 0, rows / workers, length);
     pool.clear();  // joins
     tensors.add(std::move(tensor));
     ++number;

@@ -173,6 +173,10 @@ class Arena {
       throw;
     } catch (const DeviceError&) {
       throw;
+    } catch (const Unsupported&) {
+      throw;
+    } catch (const LaunchError&) {
+      throw;
     } catch (const std::exception& e) {
       throw LaunchError(fmt::format("the kernel's {} threw: {}", name(direction), e.what()));
     } catch (...) {

@@ -12,6 +12,12 @@ class LaunchError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A kernel that is asked only where it is launched says that it does not take this case, and why.
+class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // Whether its memory is a GPU's; else that of this process.
 bool runs_on_device(const KernelDef&);
 

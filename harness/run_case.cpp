@@ -254,6 +254,8 @@ CaseRecord run_case(const Subject& subject, const Candidate& candidate, const Kn
     record.hw_verified =
         candidate.hw_verified && !candidate.stored && record.status != name(Status::Unsupported);
     if (walk.waive && candidate.fault.empty()) apply_waivers(record, registry().waivers, today());
+  } catch (const Unsupported& e) {
+    set_status(record, Status::Unsupported, e.what());
   } catch (const LaunchError& e) {
     set_error(record, "crash", e.what());
   } catch (const DeviceError& e) {

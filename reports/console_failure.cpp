@@ -68,7 +68,14 @@ std::string console_failure(const CaseRecord& record, const ConsoleStyle& style)
     if (!tensor->worst_points.empty()) text += points(*tensor);
   }
   if (!record.contract.empty()) text += labelled("contract", record.contract);
-  return text + labelled("repro", record.repro);
+  text += labelled("repro", record.repro);
+  // What a file recorded cannot be launched again; of a crash there is nothing to compare.
+  constexpr std::string_view kRun = "parity run ";
+  const bool values = record.check == name(Check::Parity) || record.check == name(Check::Exact);
+  if (view && values && record.repro.starts_with(kRun) &&
+      !record.repro.starts_with("parity run --recording"))
+    text += labelled("why", "parity explain " + record.repro.substr(kRun.size()));
+  return text;
 }
 
 }  // namespace parity::reports

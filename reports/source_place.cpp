@@ -1,5 +1,6 @@
 #include "reports/source_place.hpp"
 
+#include "harness/plugin_kernels.hpp"
 #include "harness/registry.hpp"
 #include "harness/source_path.hpp"
 
@@ -7,7 +8,7 @@ namespace parity::reports {
 
 std::optional<SourcePlace> place_of_kernel(const CaseRecord& record) {
   const KernelDef* kernel = registry().kernel(record.kernel);
-  if (!kernel) return std::nullopt;
+  if (!kernel || !plugin_of(kernel->name).empty()) return std::nullopt;  // not in this repository
   return SourcePlace{.file = std::string(in_repository(kernel->where.file_name())),
                      .line = kernel->where.line()};
 }

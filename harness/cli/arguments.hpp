@@ -82,7 +82,6 @@ int show(const Arguments&);
 int show_checkpoint(const Arguments&);
 int diff(const Arguments&);
 int run(const Arguments&);
-int run_command(const Arguments&);  // --exec
 int mutate(const Arguments&);
 int bench(const Arguments&);
 int check(const Arguments&);

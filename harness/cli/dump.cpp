@@ -1,12 +1,10 @@
 #include "harness/cli/dump.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "golden/h5.hpp"
+#include "harness/child.hpp"
 #include "harness/failure.hpp"
 #include "harness/walk.hpp"
 
@@ -104,32 +102,15 @@ std::string dump_case(const Subject& subject, const Candidate& candidate, const 
   fs::create_directories(dir);
   const fs::path file = dir / dump_name(record.id);
   const fs::path temporary = file.string().substr(0, file.string().size() - 3) + ".tmp";
-  std::array<int, 2> pipe{};
-  if (::pipe(pipe.data()) != 0) throw Failure("no pipe for a dump");
-  const pid_t child = ::fork();
-  if (child == 0) {  // a kernel that failed may crash the next time
-    ::close(pipe[0]);
-    ::alarm(static_cast<unsigned>(std::max(1.0, limits.seconds)));
-    std::string why;
-    try {
-      write(subject, candidate, record, limits, temporary);
-    } catch (const std::exception& error) {
-      why = error.what();
-    }
-    if (::write(pipe[1], why.data(), why.size()) < 0) ::_exit(2);
-    ::_exit(why.empty() ? 0 : 1);
-  }
-  ::close(pipe[1]);
-  std::string why;
-  std::array<char, 512> part{};
-  for (ssize_t n = 0; (n = ::read(pipe[0], part.data(), part.size())) > 0;)
-    why.append(part.data(), static_cast<std::size_t>(n));
-  ::close(pipe[0]);
-  int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child)
-    why = "no child process";
-  else if (WIFSIGNALED(status))
-    why = fmt::format("ended by signal {} when it ran again", WTERMSIG(status));
+  const ChildAnswer written = in_child(  // a kernel that failed may crash the next time
+      [&] {
+        write(subject, candidate, record, limits, temporary);
+        return std::string();
+      },
+      {.seconds = std::max(1.0, limits.seconds)});
+  const std::string why = written.trouble.kind == "thrown" || written.ok()
+                              ? written.trouble.reason
+                              : written.trouble.reason + " when it ran again";
   if (why.empty())
     fs::rename(temporary, file);
   else

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "golden/io/tensor_file.hpp"
-#include "harness/cli/arguments.hpp"
+#include "harness/cli/candidates.hpp"
 #include "harness/cli/command.hpp"
 #include "harness/cli/select.hpp"
-#include "harness/cli/session.hpp"
+#include "harness/cli/terminal.hpp"
 #include "harness/failure.hpp"
 #include "harness/launch.hpp"
 #include "harness/text.hpp"
@@ -234,32 +234,38 @@ std::vector<Subject> subjects_of(const Arguments& args, Lane lane, const Command
   return narrow(std::move(subjects), filters);
 }
 
+Command command_of(const Arguments& args) {
+  return {.line = args.exec,
+          .in = place_of(args.exec, "in"),
+          .out = place_of(args.exec, "out"),
+          .seconds = args.timeout_s};
+}
+
 }  // namespace
 
-int run_command(const Arguments& args) {
+std::vector<Subject> command_subjects(const Arguments& args, Lane lane) {
   if (args.bitwise || !args.kernel.empty() || !args.recordings.empty())
     throw UsageError("--exec: has no kernels, recordings or claims of bit equality to judge");
-  const Lane lane = lane_of(args, Lane::Smoke);
-  const Command command{.line = args.exec,
-                        .in = place_of(args.exec, "in"),
-                        .out = place_of(args.exec, "out"),
-                        .seconds = args.timeout_s};
-  const std::vector<Subject> subjects = subjects_of(args, lane, command);
-  Arguments longer = args;
-  longer.timeout_s += kGrace;
-  Session session(longer, lane);
-  const std::string flags =
-      fmt::format("--exec {}{}", shell_word(args.exec),
-                  args.contract.empty() ? "" : " --contract " + shell_word(args.contract));
-  session.run(subjects, "", [&](CaseRecord& record) {
-    record.repro = fmt::format("parity run {} {}", shell_word(record.id), flags);
-    if (record.reason.starts_with(kTimedOut)) record.error_kind = "timeout";
-    if (record.direction == "both" && !record.tensors.empty() &&
-        std::ranges::none_of(
-            record.tensors, [](const auto& tensor) { return tensor.role == name(Role::Gradient); }))
-      record.direction = "forward";
-  });
-  return session.close();
+  return subjects_of(args, lane, command_of(args));
+}
+
+std::string command_flags(const Arguments& args) {
+  return fmt::format("--exec {}{}", shell_word(args.exec),
+                     args.contract.empty() ? "" : " --contract " + shell_word(args.contract));
+}
+
+void amend_command(CaseRecord& record, const std::string& verb, const Arguments& args) {
+  record.repro = fmt::format("{} {} {}", verb, shell_word(record.id), command_flags(args));
+  if (record.reason.starts_with(kTimedOut)) record.error_kind = "timeout";
+  if (record.direction == "both" && !record.tensors.empty() &&
+      std::ranges::none_of(record.tensors,
+                           [](const auto& tensor) { return tensor.role == name(Role::Gradient); }))
+    record.direction = "forward";
+}
+
+Arguments with_grace(Arguments args) {
+  if (!args.exec.empty()) args.timeout_s += kGrace;
+  return args;
 }
 
 }  // namespace parity::cli

@@ -5,6 +5,7 @@
 
 #include "golden/golden.hpp"
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/candidates.hpp"
 #include "harness/cli/catalogue.hpp"
 #include "harness/cli/coverage.hpp"
 #include "harness/cli/select.hpp"
@@ -148,6 +149,7 @@ std::string support(const Catalogue& all) {
 }  // namespace
 
 int list(const Arguments& args) {
+  load_plugins();
   if (!args.names.empty() || !args.only.empty() ||
       !args.from.empty()) {  // ids, as `run` would take them
     std::string text;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/cli/candidates.hpp"
 #include "harness/cli/catalogue.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/terminal.hpp"
@@ -57,6 +58,7 @@ MutationReport mutation_report(const Arguments& args, Lane lane, ProgressLine& p
 }
 
 int mutate(const Arguments& args) {
+  load_plugins();
   ProgressLine progress(args);
   const MutationReport report = mutation_report(args, lane_of(args, Lane::Smoke), progress);
   if (args.json) {

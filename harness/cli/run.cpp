@@ -1,13 +1,16 @@
 // parity run: the cases that the arguments name, or the recordings of --recording, judged and
 // recorded. Commands of --exec: exec.cpp.
+#include <algorithm>
+
 #include "golden/golden.hpp"
+#include "harness/cli/candidates.hpp"
 #include "harness/cli/planted.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/session.hpp"
 #include "harness/failure.hpp"
+#include "harness/plugin_kernels.hpp"
 
 namespace parity::cli {
-
 namespace {
 
 int run_recordings(const Arguments& args, Lane lane) {
@@ -23,17 +26,44 @@ int run_recordings(const Arguments& args, Lane lane) {
 
 }  // namespace
 
+std::vector<Subject> candidates_of(const Arguments& args, Lane lane) {
+  const std::string plugins = load_plugins();
+  if (!args.exec.empty()) {
+    if (!args.fault.empty() || !plugins.empty())
+      throw UsageError("--exec: a command, without --fault or --plugin beside it");
+    return command_subjects(args, lane);
+  }
+  if (!args.contract.empty()) throw UsageError("--contract: says how --exec is judged");
+  std::vector<Subject> subjects = select(args, lane);
+  if (!plugins.empty()) {
+    const bool named =
+        !args.kernel.empty() || std::ranges::any_of(patterns_of(args), [](const auto& pattern) {
+          return pattern.find('@') != std::string::npos;
+        });
+    for (Subject& subject : subjects) {
+      subject.command += plugins;
+      if (!named)
+        std::erase_if(subject.candidates,
+                      [](const Candidate& each) { return plugin_of(each.name).empty(); });
+    }
+    std::erase_if(subjects, [](const Subject& subject) { return subject.candidates.empty(); });
+    if (subjects.empty()) throw UsageError("--plugin: none of these cases is of its ops and types");
+  }
+  if (!args.fault.empty()) plant(subjects, args.fault);
+  return subjects;
+}
+
 int run(const Arguments& args) {
   const Lane lane = lane_of(args, Lane::Smoke);
-  if (!args.fault.empty() && (!args.exec.empty() || !args.recordings.empty()))
-    throw UsageError("--fault: of kernels, not of a command or a recording");
-  if (!args.exec.empty()) return run_command(args);
-  if (!args.contract.empty()) throw UsageError("--contract: says how --exec is judged");
-  if (!args.recordings.empty()) return run_recordings(args, lane);
-  std::vector<Subject> subjects = select(args, lane);
-  if (!args.fault.empty()) plant(subjects, args.fault);
-  Session session(args, lane);
-  session.run(subjects, "");
+  if (!args.fault.empty() && !args.recordings.empty())
+    throw UsageError("--fault: of kernels, not of a recording");
+  if (!args.recordings.empty() && args.exec.empty()) return run_recordings(args, lane);
+  const std::vector<Subject> subjects = candidates_of(args, lane);
+  Session session(with_grace(args), lane);
+  session.run(
+      subjects, "", args.exec.empty() ? Session::Amend{} : [&](CaseRecord& record) {
+        amend_command(record, "parity run", args);
+      });
   return session.close();
 }
 

@@ -7,6 +7,7 @@
 #include "golden/golden.hpp"
 #include "harness/cli/arguments.hpp"
 #include "harness/cli/bound_text.hpp"
+#include "harness/cli/candidates.hpp"
 #include "harness/cli/catalogue.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/environment.hpp"
@@ -102,6 +103,7 @@ std::string bound_text(const Bound& bound, const TensorSpec& spec) {
 }  // namespace
 
 int show(const Arguments& args) {
+  load_plugins();
   if (!args.checkpoint.empty()) return show_checkpoint(args);
   if (!args.model.empty()) throw UsageError("--model: says what a --checkpoint is compared with");
   if (args.names.size() != 1)
