@@ -1,11 +1,13 @@
 // Cases of fake_quantize: values, masks and straight-through gradients, bit for bit.
 #include "cases/integer_fills.hpp"
+#include "cases/quantize_fills.hpp"
 #include "harness/registry.hpp"
 
 namespace parity {
 namespace {
 
 using namespace integer_fills;
+using quantize_fills::matrix;
 
 Options intx(const char* config) { return {{"chain", "int_fake_quant"}, {"config", config}}; }
 
@@ -21,7 +23,6 @@ const std::vector<Options> kChains = {
 };
 const std::vector<Options> kPairs = {{{"chain", "int_8da4w"}}};
 
-Sizes matrix(std::int64_t M, std::int64_t K) { return {{"M", M, {}}, {"K", K, {}}}; }
 Sizes pair(std::int64_t M, std::int64_t K, std::int64_t N) {
   return {{"M", M, {}}, {"K", K, {}}, {"N", N, {}}};
 }
@@ -49,7 +50,7 @@ const Register everything{CaseSet{
     .what = "Integer fake quantisers on noise",
     .lane = Lane::Smoke,
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
+    .dtypes = {Dtype::BF16},
     .fills = {kNormal},
     .options = kChains,
     .exempt = exempt,
@@ -57,26 +58,15 @@ const Register everything{CaseSet{
     .zero_share_why = kWhyZeros,
 }};
 
-const Register probes{CaseSet{
+const Register corners{CaseSet{
     .op = "fake_quantize",
     .what = "Ties, clipped ends, one-sided and zero groups: values and masks bit for bit",
     .lane = Lane::Smoke,
     .check = Check::Exact,
-    .sizes = {matrix(4, 64)},
+    .sizes = {matrix(16, 96)},
     .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kTies, kOddTies, kPositive, kNegative, kZeros, kTiny},
+    .fills = {kCorners},
     .options = kChains,
-}};
-
-const Register scales{CaseSet{
-    .op = "fake_quantize",
-    .what = "Ties under the scales of many groups: where x/s and x (1/s) part",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(24, 96)},
-    .dtypes = {Dtype::F32},
-    .fills = {kOddTies},
-    .options = {{{"chain", "int4_weight_fake_quant"}, {"acts", "fp8"}}},
 }};
 
 const Register prepared{CaseSet{
@@ -84,9 +74,9 @@ const Register prepared{CaseSet{
     .what = "What training prepares is what conversion stores",
     .lane = Lane::Smoke,
     .check = Check::Exact,
-    .sizes = {pair(4, 64, 16)},
+    .sizes = {pair(16, 96, 16)},
     .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kOddTies, kPositive, kNegative, kZeros},
+    .fills = {kCorners},
     .options = kPairs,
 }};
 
@@ -97,9 +87,20 @@ const Register wide{CaseSet{
     .check = Check::Exact,
     .sizes = {matrix(1, 32), matrix(7, 96), matrix(64, 1024)},
     .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kHeavyTail, kOddTies, kNegative},
+    .fills = {kNormal, kHeavyTail, kTies, kOddTies, kPositive, kNegative, kZeros, kTiny},
     .options = kChains,
     .seeds = {0, 1},
+}};
+
+const Register wide_pairs{CaseSet{
+    .op = "fake_quantize",
+    .what = "Prepared and converted: every fill",
+    .lane = Lane::Long,
+    .check = Check::Exact,
+    .sizes = {pair(4, 64, 16)},
+    .dtypes = {Dtype::F32, Dtype::BF16},
+    .fills = {kNormal, kOddTies, kPositive, kNegative, kZeros},
+    .options = kPairs,
 }};
 
 const Register no_kernel{Explanation{

@@ -154,28 +154,36 @@ struct Promise {
   std::vector<Options> options = {};  // beside bits
 };
 
+// The first type of a promise meets every fill that shows how terms are aligned and where a format
+// ends; the others the one that shows most. The long lane has all.
 std::vector<Register> sets(const std::vector<Promise>& promises) {
   static std::deque<std::string> names;  // case sets point into it
   std::vector<Register> registered;
   for (const Promise& promise : promises) {
-    const std::string& what =
-        names.emplace_back(std::string("Bits of ") + promise.schedule + ", " + promise.of);
     const std::string& kernel =
         names.emplace_back(std::string("gemm.emulated.") + promise.schedule);
-    std::vector<Options> options = promise.options;
-    for (Options& o : options) o.set("bits", promise.schedule);
-    registered.emplace_back(CaseSet{
-        .op = "gemm",
-        .what = what,
-        .lane = Lane::Smoke,
-        .sizes = {sizes(6, 21, 320)},
-        .dtypes = promise.dtypes,
-        .fills = {kCancellation, kWide, kEdges, kAccumulator, kSubnormals, kZeros, kSpecials},
-        .options = std::move(options),
-        .kernels = kernel,
-        .zero_share = 0.95,
-        .zero_share_why = "products below a subnormal vanish, and rows of -0 are there "
-                          "for what becomes of them"});
+    CaseSet set{.op = "gemm",
+                .sizes = {sizes(6, 21, 320)},
+                .options = promise.options,
+                .kernels = kernel,
+                .zero_share = 0.95,
+                .zero_share_why =
+                    "products below a subnormal vanish, and rows of -0 are there "
+                    "for what becomes of them"};
+    for (Options& o : set.options) o.set("bits", promise.schedule);
+    const auto add = [&](Lane lane, const char* which, std::vector<Dtype> dtypes,
+                         std::vector<Fill> fills) {
+      set.what = names.emplace_back(std::string("Bits of ") + promise.schedule + ", " + promise.of +
+                                    which);
+      set.lane = lane;
+      set.dtypes = std::move(dtypes);
+      set.fills = std::move(fills);
+      registered.emplace_back(set);
+    };
+    add(Lane::Smoke, "", {promise.dtypes.front()}, {kEdges, kAccumulator, kZeros, kSpecials});
+    if (promise.dtypes.size() > 1) add(Lane::Smoke, ": where they end", promise.dtypes, {kEdges});
+    add(Lane::Long, ": every fill", promise.dtypes,
+        {kCancellation, kWide, kEdges, kAccumulator, kSubnormals, kZeros, kSpecials});
   }
   return registered;
 }

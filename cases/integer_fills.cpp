@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cases/quantize_fills.hpp"
 #include "harness/numeric/philox.hpp"
 
 namespace parity::integer_fills {
@@ -92,5 +93,10 @@ const Fill kNegative{"int_negative", "all negative: the largest size is the mini
 const Fill kZeros{"int_zeros", "groups of zeros: 0/0 without a lower bound", zeros, true};
 const Fill kTiny{"int_tiny", "scales below their lower bounds", tiny, true};
 const Fill kAlternating{"alternating", "order inside a group shows", alternating, true};
+const Fill kCorners{
+    "corners", "ties, one-sided and zero groups, lower bounds, a few rows each",
+    quantize_fills::in_turn<odd_ties, odd_ties, positive, negative, odd_ties, odd_ties, ties, zeros,
+                            odd_ties, odd_ties, tiny, tiny, odd_ties, odd_ties, alternating, ties>,
+    true};
 
 }  // namespace parity::integer_fills

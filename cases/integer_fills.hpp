@@ -14,5 +14,6 @@ extern const Fill kNegative;  // far from zero, below
 extern const Fill kZeros;     // zero groups beside others
 extern const Fill kTiny;      // below the scales' lower bounds
 extern const Fill kAlternating;  // order within a group shows
+extern const Fill kCorners;      // rows of all of these but noise: 16 rows
 
 }  // namespace parity::integer_fills

@@ -139,6 +139,30 @@ void draw_splits(const RowDraw& d, std::span<double> out) {
   out[19] = -value(s.x);
 }
 
+// A tensor amax that is no power of two; block amaxes within five ulp of every edge between two
+// e4m3 scales, x within five ulp of a threshold of e2m1 under the scale below or above. Chains
+// differ by the order of a few operations, so by an ulp: some of these tell any two of them apart.
+void draw_edges(const RowDraw& d, std::span<double> out) {
+  if (is_cotangent(d, out)) return;
+  constexpr double kAmax =
+      7.140625;  // whose 2688 / amax differs from the product with its reciprocal
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t block = block_of(d, i),
+                       place = static_cast<std::int64_t>(index_of(d, i)) % kBlock;
+    const double unit = kAmax / kFull * power_of_two(static_cast<int>(block % 9) - 3);
+    const auto mantissa =
+        static_cast<double>(16 + 2 * (block % 8) + 1);  // in sixteenths, odd: an edge
+    const double scale = mantissa + (block / 8 % 2 == 0 ? -1 : 1);
+    const auto off = [&](std::int64_t k) { return 1 + static_cast<double>(k % 11 - 5) * ulp(d); };
+    const double size = place == block % kBlock ? 6 * mantissa * off(block)
+                                                : kThresholds[static_cast<std::size_t>(place) % 7] *
+                                                      scale * off(place + block);
+    out[i] = (place % 3 == 0 ? -size : size) / 16 * unit;
+  }
+  // The one f32 mantissa of a block's amax at which amax / 6 and amax fl(1/6) give other bytes.
+  if (d.row == 0) out[0] = kAmax, out[16] = static_cast<double>(std::bit_cast<float>(0x40e3ffffU));
+}
+
 // Magnitudes of 6 and 4 among values on the grid of a 4 and of a 6 scale: either choice is exact in
 // some blocks, both err alike in others.
 void draw_choices(const RowDraw& d, std::span<double> out) {
@@ -173,6 +197,17 @@ Fill zero_blocks() { return {"zero_blocks", "every third block is zero", draw_ze
 Fill alternating() { return {"alternating", "order inside a block shows", draw_alternating, true}; }
 Fill beyond() { return {"beyond", "more than 448 * 6: scales and codes saturate", draw_beyond}; }
 Fill splits() { return {"splits", "known answers at which chains part", draw_splits, true}; }
+Fill edges() {
+  return {"edges", "scales and codes within five ulp of where they turn", draw_edges, true};
+}
+Fill corners() {
+  return {
+      "corners", "ties, underflow, zero blocks, zeros of both signs, a row each",
+      quantize_fills::in_turn<draw_ties, draw_scale_ties, draw_beside_ties, draw_tiny_blocks,
+                              draw_zero_blocks, draw_alternating,
+                              quantize_fills::draw_negative_zeros, quantize_fills::draw_negative>,
+      true};
+}
 Fill choices() {
   return {"choices", "blocks that 4 fits, that 6 fits, and ties between them", draw_choices, true};
 }

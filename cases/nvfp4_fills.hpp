@@ -15,6 +15,8 @@ Fill zero_blocks();  // every third block is zero
 Fill alternating();  // order inside a block shows
 Fill beyond();       // more than 448 * 6: scales and codes saturate
 Fill splits();       // known answers at which chains part, by seed
+Fill edges();        // f32 numbers around every edge: block scales and codes at which chains part
+Fill corners();      // eight rows of all that one tensor scale allows
 Fill choices();      // blocks that 4 fits, that 6 fits, and ties between them
 
 }  // namespace parity::nvfp4_fills

@@ -7,26 +7,10 @@
 namespace parity {
 namespace {
 
-constexpr std::string_view kWhyZeros =
-    "most codes of a heavy tail, of zero blocks and beside an outlier are zero";
-
-const Fill kNormal = quantize_fills::normal();
-const Fill kHeavyTail = quantize_fills::heavy_tail();
-const Fill kNegative = quantize_fills::negative();
-const Fill kNegativeZeros = quantize_fills::negative_zeros();
-const Fill kOutlier = quantize_fills::outlier();
-const Fill kNan = quantize_fills::one_nan();
-const Fill kInf = quantize_fills::one_inf();
-const Fill kZeros = quantize_fills::zeros();
-const Fill kLeast = quantize_fills::least();
-const Fill kTies = nvfp4_fills::ties();
-const Fill kBesideTies = nvfp4_fills::beside_ties();
-const Fill kScaleTies = nvfp4_fills::scale_ties();
-const Fill kTinyBlocks = nvfp4_fills::tiny_blocks();
-const Fill kZeroBlocks = nvfp4_fills::zero_blocks();
-const Fill kAlternating = nvfp4_fills::alternating();
-const Fill kBeyond = nvfp4_fills::beyond();
-const Fill kSplits = nvfp4_fills::splits();
+using namespace quantize_fills;
+using nvfp4_fills::beyond;
+using nvfp4_fills::corners;
+using nvfp4_fills::edges;
 
 // What is asked of each chain.
 const Options kTe{{"chain", "nvfp4_te"}, {"swizzle", "1"}, {"ste", "1"}};
@@ -39,15 +23,8 @@ const Options kB2{{"chain", "nvfp4_torchao_b2"},
                   {"ste", "1"}};
 const Options kTransposed{{"chain", "nvfp4_te"}, {"transpose", "1"}, {"dequant", "1"}};
 
-Options with(Options options, const char* name, const char* value) {
-  options.set(name, value);
-  return options;
-}
-
 // The 128x4 layout of a few rows is nearly all padding, and zeros would pass for it.
 Options without_swizzle(Options options) { return with(std::move(options), "swizzle", "0"); }
-
-Sizes matrix(std::int64_t M, std::int64_t K) { return {{"M", M, {}}, {"K", K, {}}}; }
 
 std::string_view exempt(const Case& c, std::string_view tensor, std::string_view trivial) {
   const bool of_codes =
@@ -65,106 +42,105 @@ std::string_view exempt(const Case& c, std::string_view tensor, std::string_view
   return "";
 }
 
-const Register everything{CaseSet{
-    .op = "quantize",
+const std::vector<Options> kChains = {kTe, kAo, kB1, kB2};
+const std::vector<Options> kPlain = {without_swizzle(kTe), without_swizzle(kAo),
+                                     without_swizzle(kB1), without_swizzle(kB2)};
+
+const Register everything{noise({
     .what = "Every chain on noise, with all of its outputs",
-    .lane = Lane::Smoke,
-    .sizes = {matrix(4, 64), matrix(3, 80)},  // 80: the last four scales of a row are padded
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kNegative, kNegativeZeros},
-    .options = {without_swizzle(kTe), without_swizzle(kAo), without_swizzle(kB1),
-                without_swizzle(kB2)},
+    .sizes = {matrix(3, 80)},  // 80: the last four scales of a row are padded
+    .options = kPlain,
     .exempt = exempt,
-    .zero_share = 0.60,
-    .zero_share_why = "half of negative_zeros is zero or rounds to it",
-}};
+})};
 
-const Register probes{CaseSet{
-    .op = "quantize",
+const Register all_corners{smoke_probes({
     .what = "Ties, edges and corners, bit for bit",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kTies, kBesideTies, kScaleTies, kTinyBlocks, kAlternating, kNan, kInf, kZeros,
-              kLeast},
-    .options = {kTe, kAo, kB1, kB2},
-}};
+    .sizes = {matrix(8, 256)},
+    .fills = {corners()},
+    .options = kChains,
+})};
 
-const Register known_answers{CaseSet{
-    .op = "quantize",
-    .what = "Vectors at which the public chains part",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(1, 32)},
+const Register all_edges{smoke_probes({
+    .what = "Numbers around every edge of a scale and a code: where the public chains part",
+    .sizes = {matrix(8, 256)},
     .dtypes = {Dtype::F32},
-    .fills = {kSplits},
-    .options = {kTe, kAo, kB1, kB2},
-    .seeds = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
-}};
+    .fills = {edges()},
+    .options = kChains,
+})};
 
-const Register shapes{CaseSet{
-    .op = "quantize",
+const Register specials{smoke_probes({
+    .what = "What decides the tensor scale, each in a tensor of its own",
+    .sizes = {matrix(4, 64)},
+    .dtypes = {Dtype::F32},
+    .fills = {one_nan(), one_inf(), zeros(), least()},
+    .options = kChains,
+})};
+
+const Register shapes{smoke_probes({
     .what = "Layouts and ragged shapes",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
     .sizes = {matrix(130, 80),  // two tiles of 128 rows, five scales a row
               matrix(384, 64),  // rows at which a released kernel left all scales zero
               matrix(33, 48)},  // just above the 8x4 layout's 32 rows
     .dtypes = {Dtype::BF16},
-    .fills = {kNormal},
-    .options = {kTe, kB2},
-}};
+    .fills = {normal()},
+    .options = {kTe},
+})};
 
-const Register tails{CaseSet{
-    .op = "quantize",
+const Register tails{smoke_probes({
     .what = "Rows that end in a short block, and the transposed copy",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(6, 24), matrix(20, 48), matrix(2, 2), matrix(34, 50)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kOutlier},
+    .sizes = {matrix(6, 24), matrix(34, 50)},
+    .dtypes = {Dtype::BF16},
+    .fills = {outlier()},
     .options = {kTe, kTransposed},
-}};
+})};
 
-const Register saturation{CaseSet{
-    .op = "quantize",
+const Register saturation{smoke_probes({
     .what = "A calibrated amax below the data's, and values beyond every scale",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kBeyond},
+    .dtypes = {Dtype::BF16},
+    .fills = {beyond()},
     .options = {kB1, with(kB2, "amax_factor", "0.5"), with(kTe, "amax_factor", "0.5"),
                 with(kAo, "amax_factor", "0.25")},
-}};
+})};
 
-const Register more_probes{CaseSet{
-    .op = "quantize",
-    .what = "Ties, edges and corners in one block, and over several tiles",
-    .lane = Lane::Full,
-    .check = Check::Exact,
-    .sizes = {matrix(1, 16), matrix(131, 208)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kTies, kBesideTies, kScaleTies, kTinyBlocks, kAlternating, kNan, kInf, kZeros, kLeast,
-              kBeyond},
-    .options = {kTe, kAo, kB1, kB2},
-}};
+const Register wide{long_probes({
+    .what = "Every fill, in one block, in a few and over several tiles",
+    .sizes = {matrix(1, 16), matrix(4, 64), matrix(131, 208)},
+    .fills = {nvfp4_fills::ties(), nvfp4_fills::beside_ties(), nvfp4_fills::scale_ties(),
+              nvfp4_fills::tiny_blocks(), nvfp4_fills::alternating(), beyond(), one_nan(),
+              one_inf(), zeros(), least(), negative(), negative_zeros()},
+    .options = kChains,
+})};
 
-const Register wide{CaseSet{
+const Register wide_tails{long_probes({
+    .what = "Short blocks at the end of rows",
+    .sizes = {matrix(2, 2), matrix(6, 24), matrix(20, 48), matrix(34, 50)},
+    .fills = {normal(), outlier()},
+    .options = {kTe, kTransposed},
+})};
+
+const Register known_answers{long_probes({
+    .what = "Vectors at which the public chains part",
+    .sizes = {matrix(1, 32)},
+    .dtypes = {Dtype::F32},
+    .fills = {nvfp4_fills::splits()},
+    .options = kChains,
+    .seeds = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+})};
+
+const Register many{CaseSet{
     .op = "quantize",
-    .what = "Many seeds and shapes",
-    .lane = Lane::Full,
+    .what = "Many seeds and shapes of noise",
+    .lane = Lane::Long,
     .sizes = {matrix(1, 16), matrix(16, 2048), matrix(127, 48), matrix(128, 128), matrix(129, 32),
               matrix(256, 272)},
     .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kHeavyTail, kZeroBlocks, kOutlier},
-    .options = {without_swizzle(kTe), without_swizzle(kAo), without_swizzle(kB1),
-                without_swizzle(kB2)},
+    .fills = {normal(), heavy_tail(), nvfp4_fills::zero_blocks(), outlier()},
+    .options = kPlain,
     .seeds = {0, 1},
     .exempt = exempt,
     .zero_share = 0.99,
-    .zero_share_why = kWhyZeros,
+    .zero_share_why = "most codes of a heavy tail, of zero blocks and beside an outlier are zero",
 }};
 
 // The transform in f32 has no order of its own: 16 terms in any order, each product exact.

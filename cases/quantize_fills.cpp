@@ -19,21 +19,6 @@ void draw_heavy_tail(const RowDraw& d, std::span<double> out) {
         out[i], static_cast<int>(std::clamp(exponents.normal(index_of(d, i)) * 3, -9.0, 9.0)));
 }
 
-void draw_negative(const RowDraw& d, std::span<double> out) {
-  draw_normal(d, out);
-  if (d.spec.role == Role::Cotangent) return;
-  for (double& x : out) x = -std::abs(x);
-}
-
-void draw_negative_zeros(const RowDraw& d, std::span<double> out) {
-  draw_normal(d, out);
-  if (d.spec.role == Role::Cotangent) return;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (i % 4 == 1) out[i] = -0.0;
-    if (i % 4 == 2) out[i] = -std::abs(out[i]) * 0x1p-8;
-  }
-}
-
 // One huge element; everything else lies far below it.
 void draw_outlier(const RowDraw& d, std::span<double> out) {
   draw_normal(d, out);
@@ -43,25 +28,12 @@ void draw_outlier(const RowDraw& d, std::span<double> out) {
 }
 
 void draw_one_nan(const RowDraw& d, std::span<double> out) {
-  draw_normal(d, out);
-  if (d.spec.role != Role::Cotangent && d.row == d.problem.sizes.get("M", 1) / 2)
-    out[out.size() / 2] = std::numeric_limits<double>::quiet_NaN();
+  const bool here = d.row == d.problem.sizes.get("M", 1) / 2;
+  here ? draw_nan(d, out) : draw_normal(d, out);
 }
 
 void draw_one_inf(const RowDraw& d, std::span<double> out) {
-  draw_normal(d, out);
-  if (d.spec.role != Role::Cotangent && d.row == 0)
-    out[out.size() / 2] = -std::numeric_limits<double>::infinity();
-}
-
-void draw_zeros(const RowDraw& d, std::span<double> out) {
-  if (!is_cotangent(d, out)) std::fill(out.begin(), out.end(), 0.0);
-}
-
-void draw_least(const RowDraw& d, std::span<double> out) {
-  draw_normal(d, out);
-  if (d.spec.role == Role::Cotangent) return;
-  for (double& x : out) x *= 0x1p-128;
+  d.row == 0 ? draw_infinity(d, out) : draw_normal(d, out);
 }
 
 }  // namespace
@@ -80,6 +52,43 @@ void draw_normal(const RowDraw& d, std::span<double> out) {
   d.rng.fill_normal(static_cast<std::uint64_t>(d.first), out);
 }
 
+void draw_negative(const RowDraw& d, std::span<double> out) {
+  draw_normal(d, out);
+  if (d.spec.role == Role::Cotangent) return;
+  for (double& x : out) x = -std::abs(x);
+}
+
+void draw_negative_zeros(const RowDraw& d, std::span<double> out) {
+  draw_normal(d, out);
+  if (d.spec.role == Role::Cotangent) return;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (i % 4 == 1) out[i] = -0.0;
+    if (i % 4 == 2) out[i] = -std::abs(out[i]) * 0x1p-8;
+  }
+}
+
+void draw_zeros(const RowDraw& d, std::span<double> out) {
+  if (!is_cotangent(d, out)) std::fill(out.begin(), out.end(), 0.0);
+}
+
+void draw_least(const RowDraw& d, std::span<double> out) {
+  draw_normal(d, out);
+  if (d.spec.role == Role::Cotangent) return;
+  for (double& x : out) x *= 0x1p-128;
+}
+
+void draw_nan(const RowDraw& d, std::span<double> out) {
+  draw_normal(d, out);
+  if (d.spec.role != Role::Cotangent)
+    out[out.size() / 2] = std::numeric_limits<double>::quiet_NaN();
+}
+
+void draw_infinity(const RowDraw& d, std::span<double> out) {
+  draw_normal(d, out);
+  if (d.spec.role != Role::Cotangent)
+    out[out.size() / 2] = -std::numeric_limits<double>::infinity();
+}
+
 double ulp(const RowDraw& d) { return d.spec.dtype == Dtype::BF16 ? 0x1p-7 : 0x1p-23; }
 
 Fill normal() { return {"normal", "the usual case", draw_normal}; }
@@ -95,5 +104,36 @@ Fill one_nan() { return {"one_nan", "a NaN reaches its scale", draw_one_nan, tru
 Fill one_inf() { return {"one_inf", "an infinite amax", draw_one_inf, true}; }
 Fill zeros() { return {"zeros", "amax 0", draw_zeros, true}; }
 Fill least() { return {"least", "f32 subnormals", draw_least, true}; }
+
+Sizes matrix(std::int64_t M, std::int64_t K) { return {{"M", M, {}}, {"K", K, {}}}; }
+
+std::vector<Options> joined(std::vector<Options> a, const std::vector<Options>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Options with(Options options, const char* name, const char* value) {
+  options.set(name, value);
+  return options;
+}
+
+CaseSet noise(CaseSet set) {
+  set.op = "quantize";
+  set.lane = Lane::Smoke;
+  if (set.dtypes.empty()) set.dtypes = {Dtype::F32, Dtype::BF16};
+  if (set.fills.empty()) set.fills = {normal()};
+  return set;
+}
+
+CaseSet smoke_probes(CaseSet set) {
+  set.check = Check::Exact;
+  return noise(std::move(set));
+}
+
+CaseSet long_probes(CaseSet set) {
+  set = smoke_probes(std::move(set));
+  set.lane = Lane::Long;
+  return set;
+}
 
 }  // namespace parity::quantize_fills

@@ -11,8 +11,7 @@
 namespace parity {
 namespace {
 
-using quantize_fills::draw_normal;
-using quantize_fills::ulp;
+using namespace quantize_fills;
 
 // The delayed chain's state: amaxes of earlier steps, and the scale that they gave.
 bool is_state(const RowDraw& d, std::span<double> out) {
@@ -83,8 +82,8 @@ void draw_floors(const RowDraw& d, std::span<double> out) {
   out[out.size() / 2] = row;
 }
 
-// A NaN beside numbers of thousands: a cast without saturation gives NaN beyond 464.
-void draw_nan_beside_large(const RowDraw& d, std::span<double> out) {
+// Numbers of thousands, a NaN among those of row 1: a cast without saturation gives NaN beyond 464.
+void draw_large(const RowDraw& d, std::span<double> out) {
   if (is_state(d, out)) return;
   draw_normal(d, out);
   if (d.spec.role == Role::Cotangent) return;
@@ -109,42 +108,50 @@ const Fill kBesideTies{"beside_ties", "x an ulp beside the midpoints", draw_besi
 const Fill kThirds{"thirds", "midpoints times 3: division tells them", draw_thirds, true};
 const Fill kNothing{"nothing", "amax 0 after steps that were not", draw_nothing, true};
 const Fill kFloors{"floors", "rows of zeros and about the least amax", draw_floors, true};
-const Fill kNanBesideLarge{"nan_beside_large", "unsaturated casts beside a NaN amax",
-                           draw_nan_beside_large, true};
+const Fill kNanBesideLarge{"nan_beside_large", "unsaturated casts beside a NaN amax", draw_large,
+                           true};
 const Fill kFarBelow{"far_below", "elements far below every code", draw_far_below, true};
+const Fill kCorners{"corners", "ties, floors, NaN, infinity, zeros of both signs, a row each",
+                    in_turn<draw_ties, draw_large, draw_beside_ties, draw_thirds, draw_far_below,
+                            draw_floors, draw_floors, draw_floors, draw_floors, draw_floors,
+                            draw_nan, draw_infinity, draw_negative_zeros, draw_least>,
+                    true};
+const Fill kGrid{"grid", "ties, and what lies beside or far below, under one scale of 1",
+                 in_turn<draw_ties, draw_beside_ties, draw_far_below, draw_negative_zeros>, true};
+const std::vector<Fill> kOneScale = {kGrid, kThirds, kFloors, kNanBesideLarge, zeros(), least()};
+const std::vector<Fill> kAll = {
+    kNoise,          kUneven,   kTies,    kBesideTies,      kThirds,      kFloors,
+    kNanBesideLarge, kFarBelow, kNothing, negative(),       heavy_tail(), outlier(),
+    one_nan(),       one_inf(), zeros(),  negative_zeros(), least()};
 
 Options torchao(const char* elem, const char* granularity, bool pow2 = false) {
   Options o{
       {"chain", "fp8_torchao"}, {"elem", elem}, {"granularity", granularity}, {"dequant", "1"}};
-  if (pow2) o.set("pow2", "1");
-  return o;
+  return pow2 ? with(std::move(o), "pow2", "1") : o;
 }
 Options blockwise(const char* function) {
   return {{"chain", "fp8_torchao_blockwise"}, {"function", function}};
 }
 
-const std::vector<Options> kTorchao = {torchao("e4m3", "tensor"), torchao("e4m3", "row"),
-                                       torchao("e4m3", "column"), torchao("e4m3", "row", true),
-                                       torchao("e5m2", "tensor"), torchao("e5m2", "row", true)};
-const std::vector<Options> kOthers = {
-    {{"chain", "fp8_torchao_affine"}, {"granularity", "row"}},
+const Options kTensor = torchao("e4m3", "tensor");
+const std::vector<Options> kTorchao = {kTensor,
+                                       torchao("e4m3", "row"),
+                                       torchao("e4m3", "column"),
+                                       torchao("e4m3", "row", true),
+                                       torchao("e5m2", "tensor"),
+                                       torchao("e5m2", "row", true)};
+const std::vector<Options> kRows = {{{"chain", "fp8_torchao_affine"}, {"granularity", "row"}},
+                                    {{"chain", "fp8_modelopt_fake"}, {"granularity", "row"}}};
+const std::vector<Options> kTensors = {
     {{"chain", "fp8_torchao_affine"}, {"granularity", "tensor"}, {"lb", "1e-12"}},
     {{"chain", "fp8_te_current_scaling"}, {"transpose", "1"}},
     {{"chain", "fp8_te_current_scaling"}, {"elem", "e5m2"}, {"pow2", "1"}},
     {{"chain", "fp8_te_current_scaling"}, {"pow2", "1"}, {"eps", "1e-6"}},
-    {{"chain", "fp8_modelopt_fake"}, {"granularity", "row"}},
     {{"chain", "fp8_modelopt_fake"}, {"granularity", "tensor"}}};
-
 const std::vector<Options> kDelayed = {
     {{"chain", "fp8_te_delayed"}, {"margin", "1"}},
     {{"chain", "fp8_te_delayed"}, {"algo", "most_recent"}, {"elem", "e5m2"}}};
-
-std::vector<Options> joined(std::vector<Options> a, const std::vector<Options>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-Sizes matrix(std::int64_t M, std::int64_t K) { return {{"M", M, {}}, {"K", K, {}}}; }
+const std::vector<Options> kOthers = joined(kRows, joined(kTensors, kDelayed));
 
 std::string_view exempt(const Case& c, std::string_view tensor, std::string_view trivial) {
   const bool few = tensor.starts_with("scale") || tensor.starts_with("amax") ||
@@ -160,144 +167,127 @@ constexpr std::string_view kKernels = "quantize.fp8_*";
 // Chains that no kernel runs: their cases are for the reference and its mutants, and one kernel
 // says that it has no such chain.
 constexpr std::string_view kNoKernel = "quantize.fp8_plain";
-const std::vector<Fill> kNoises = {kNoise, kUneven};
-const std::vector<Fill> kProbes = {kTies,
-                                   kBesideTies,
-                                   kThirds,
-                                   kFloors,
-                                   kNanBesideLarge,
-                                   kFarBelow,
-                                   quantize_fills::negative_zeros(),
-                                   quantize_fills::one_nan(),
-                                   quantize_fills::one_inf(),
-                                   quantize_fills::zeros(),
-                                   quantize_fills::least()};
 
-const Register everything{CaseSet{
-    .op = "quantize",
+const Register everything{noise({
     .what = "torchao's dynamic FP8 on noise, with all of its outputs",
-    .lane = Lane::Smoke,
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = kNoises,
-    .options = kTorchao,
+    .fills = {kUneven},
+    .options = {kTensor, torchao("e4m3", "column"), torchao("e5m2", "row", true)},
     .kernels = kKernels,
     .exempt = exempt,
-}};
+})};
 
-const Register everything_else{CaseSet{
-    .op = "quantize",
+const Register everything_else{noise({
     .what = "The other FP8 chains on noise",
-    .lane = Lane::Smoke,
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = kNoises,
-    .options = joined(kOthers, kDelayed),
-    .kernels = kNoKernel,
-    .exempt = exempt,
-}};
-
-const Register probes{CaseSet{
-    .op = "quantize",
-    .what = "torchao's dynamic FP8: ties, edges and corners, bit for bit",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(5, 64)},
-    .dtypes = {Dtype::F32},
-    .fills = kProbes,
-    .options = kTorchao,
-    .kernels = kKernels,
-}};
-
-const Register narrow_probes{CaseSet{
-    .op = "quantize",
-    .what = "torchao's dynamic FP8 of bf16: ties, edges and corners",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(5, 64)},
     .dtypes = {Dtype::BF16},
-    .fills = {kTies, kFloors, quantize_fills::one_nan()},
-    .options = {torchao("e4m3", "tensor"), torchao("e4m3", "row"), torchao("e5m2", "row", true)},
-    .kernels = kKernels,
-}};
-
-const Register other_probes{CaseSet{
-    .op = "quantize",
-    .what = "The other FP8 chains: ties, edges and corners, bit for bit",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(5, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = kProbes,
+    .fills = {kNoise},
     .options = kOthers,
     .kernels = kNoKernel,
-}};
+    .exempt = exempt,
+})};
 
-const Register state{CaseSet{
-    .op = "quantize",
+const Register corners{smoke_probes({
+    .what = "torchao's dynamic FP8: ties, edges and corners, bit for bit",
+    .sizes = {matrix(14, 64)},
+    .fills = {kCorners},
+    .options = kTorchao,
+    .kernels = kKernels,
+})};
+
+const Register other_corners{smoke_probes({
+    .what = "The other FP8 chains by rows: ties, edges and corners",
+    .sizes = {matrix(14, 64)},
+    .fills = {kCorners},
+    .options = kRows,
+    .kernels = kNoKernel,
+})};
+
+const Register tensors{smoke_probes({
+    .what = "torchao's FP8 under one scale: ties, edges and corners, each in a tensor of its own",
+    .sizes = {matrix(5, 64)},
+    .dtypes = {Dtype::F32},
+    .fills = kOneScale,
+    .options = {kTensor},
+    .kernels = kKernels,
+})};
+
+const Register other_tensors{smoke_probes({
+    .what = "The other FP8 chains under one scale",
+    .sizes = {matrix(5, 64)},
+    .dtypes = {Dtype::F32},
+    .fills = kOneScale,
+    .options = kTensors,
+    .kernels = kNoKernel,
+})};
+
+const Register state{smoke_probes({
     .what = "FP8 by a scale of earlier steps: corners of the amax, of the history and of the cast",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
     .sizes = {{{"M", 5, {}}, {"K", 64, {}}, {"N", 6, {}}}},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kTies, kFloors, kNanBesideLarge, kUneven, kNothing},
+    .dtypes = {Dtype::F32},
+    .fills = {kTies, kNanBesideLarge, kUneven, kNothing},
     .options = kDelayed,
     .kernels = kNoKernel,
-}};
+})};
 
-const Register gradients{CaseSet{
-    .op = "quantize",
+const Register gradients{noise({
     .what = "Float8 fake quantisation: the gradient through e4m3 and through the scale",
-    .lane = Lane::Smoke,
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNoise, kUneven},
-    .options = {{{"chain", "fp8_torchao_affine"}, {"granularity", "row"}, {"grad", "1"}},
-                {{"chain", "fp8_torchao_affine"},
-                 {"granularity", "tensor"},
-                 {"lb", "1e-12"},
-                 {"grad", "1"}}},
+    .fills = {kNoise},
+    .options = {with(kRows[0], "grad", "1"), with(kTensors[0], "grad", "1")},
     .kernels = kNoKernel,
     .exempt = exempt,
-}};
+})};
 
-const Register tiles{CaseSet{
-    .op = "quantize",
-    .what = "FP8 under tiles of 128",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
+const Register tiles{smoke_probes({
+    .what = "FP8 under rows and columns of 128",
     .sizes = {matrix(128, 128)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kUneven, kFloors, kTies, kBesideTies, quantize_fills::one_nan()},
-    .options = {blockwise("lhs"), blockwise("rhs"), blockwise("weight")},
+    .fills = {kCorners},
+    .options = {blockwise("lhs"), blockwise("rhs")},
     .kernels = kKernels,
-}};
+})};
 
-const Register wide{CaseSet{
-    .op = "quantize",
+const Register square_tiles{smoke_probes({
+    .what = "FP8 under tiles of 128x128",
+    .sizes = {matrix(128, 256)},
+    .dtypes = {Dtype::BF16},
+    .fills = {kUneven, one_nan()},
+    .options = {blockwise("weight")},
+    .kernels = kKernels,
+})};
+
+const Register wide{long_probes({
+    .what = "FP8: every fill",
+    .sizes = {matrix(5, 64)},
+    .fills = kAll,
+    .options = kTorchao,
+    .kernels = kKernels,
+})};
+
+const Register shapes{long_probes({
     .what = "FP8: many seeds and shapes",
-    .lane = Lane::Long,
-    .check = Check::Exact,
     .sizes = {matrix(1, 16), matrix(129, 272)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNoise, kUneven, quantize_fills::heavy_tail(), quantize_fills::outlier(),
-              quantize_fills::negative()},
+    .fills = {kUneven, heavy_tail(), outlier()},
     .options = kTorchao,
     .seeds = {0, 1},
     .kernels = kKernels,
-}};
+})};
 
-const Register wide_tiles{CaseSet{
-    .op = "quantize",
-    .what = "FP8 under tiles of 128: f32 data, several tiles",
-    .lane = Lane::Long,
-    .check = Check::Exact,
-    .sizes = {matrix(256, 384)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNoise, kUneven, kFloors, quantize_fills::one_nan(), quantize_fills::one_inf()},
+const Register wide_others{long_probes({
+    .what = "The other FP8 chains: every fill",
+    .sizes = {matrix(5, 64)},
+    .fills = kAll,
+    .options = kOthers,
+    .kernels = kNoKernel,
+})};
+
+const Register wide_tiles{long_probes({
+    .what = "FP8 under tiles of 128: several tiles",
+    .sizes = {matrix(128, 128), matrix(256, 384)},
+    .fills = {kNoise, kUneven, kFloors, kTies, kBesideTies, one_nan(), one_inf()},
     .options = {blockwise("lhs"), blockwise("rhs"), blockwise("weight")},
     .kernels = kKernels,
-}};
+})};
 
 const Register forward_only{Explanation{
     .op = "quantize",

@@ -1,26 +1,25 @@
 // Cases of quantize: the integer chains.
 #include "cases/integer_fills.hpp"
+#include "cases/quantize_fills.hpp"
 #include "harness/registry.hpp"
 
 namespace parity {
 namespace {
 
 using namespace integer_fills;
+using quantize_fills::long_probes;
+using quantize_fills::matrix;
+using quantize_fills::noise;
+using quantize_fills::smoke_probes;
+using quantize_fills::with;
 
 Options affine(const char* mapping, const char* qmin, const char* qmax, const char* block) {
   return {{"chain", "int_affine"}, {"mapping", mapping}, {"qmin", qmin},
           {"qmax", qmax},          {"block", block},     {"dequant", "1"}};
 }
 
-Options in_pairs(Options options) {
-  options.set("packed", "1");
-  return options;
-}
-
-Options with_f32_scales(Options options) {
-  options.set("scale", "f32");
-  return options;
-}
+Options in_pairs(Options options) { return with(std::move(options), "packed", "1"); }
+Options with_f32_scales(Options options) { return with(std::move(options), "scale", "f32"); }
 
 const std::vector<Options> kChains = {
     affine("symmetric", "-128", "127", "1x0"),
@@ -34,8 +33,6 @@ const std::vector<Options> kChains = {
     {{"chain", "int8_rowwise"}},
 };
 
-Sizes matrix(std::int64_t M, std::int64_t K) { return {{"M", M, {}}, {"K", K, {}}}; }
-
 std::string_view exempt(const Case& c, std::string_view tensor, std::string_view trivial) {
   const std::string mapping = c.options.get("mapping", "");
   if (tensor == "zero_point" && (mapping == "symmetric" || mapping == "no_clipping"))
@@ -46,50 +43,42 @@ std::string_view exempt(const Case& c, std::string_view tensor, std::string_view
   return "";
 }
 
-const Register everything{CaseSet{
-    .op = "quantize",
+const Register everything{noise({
     .what = "Integer chains on noise",
-    .lane = Lane::Smoke,
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal},
+    .dtypes = {Dtype::BF16},
     .options = kChains,
     .exempt = exempt,
-}};
+})};
 
-const Register probes{CaseSet{
-    .op = "quantize",
-    .what = "Integer chains at ties, one-sided groups, zero groups and lower bounds, bit for bit",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
+const Register wide_noise{noise({
+    .what = "Integer chains on noise in f32",
     .sizes = {matrix(4, 64)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kTies, kOddTies, kPositive, kNegative, kZeros, kTiny, kAlternating},
-    .options = kChains,
-}};
-
-const Register scales{CaseSet{
-    .op = "quantize",
-    .what = "Ties under the scales of many rows: where x/s and x (1/s) part",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(24, 96)},
     .dtypes = {Dtype::F32},
-    .fills = {kOddTies},
-    .options = {{{"chain", "int8_rowwise"}}},
-}};
+    .options = {kChains[0], kChains[1], kChains[5]},
+    .exempt = exempt,
+})};
 
-const Register shapes{CaseSet{
-    .op = "quantize",
-    .what = "Integer chains over many shapes and seeds",
-    .lane = Lane::Long,
-    .check = Check::Exact,
-    .sizes = {matrix(1, 32), matrix(7, 96), matrix(33, 160), matrix(128, 2048)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kNormal, kHeavyTail, kOddTies, kNegative},
+const Register corners{smoke_probes({
+    .what = "Integer chains at ties, one-sided groups, zero groups and lower bounds, bit for bit",
+    .sizes = {matrix(16, 96)},
+    .fills = {kCorners},
     .options = kChains,
-    .seeds = {0, 1},
-}};
+})};
+
+const Register wide{long_probes({
+    .what = "Integer chains: every fill",
+    .sizes = {matrix(4, 64)},
+    .fills = {kNormal, kTies, kOddTies, kPositive, kNegative, kZeros, kTiny, kAlternating},
+    .options = kChains,
+})};
+
+const Register shapes{long_probes({
+    .what = "Integer chains over many shapes",
+    .sizes = {matrix(1, 32), matrix(7, 96), matrix(33, 160), matrix(128, 2048)},
+    .fills = {kHeavyTail, kOddTies},
+    .options = kChains,
+})};
 
 const Register no_gradient{Explanation{
     .op = "quantize",

@@ -11,8 +11,7 @@
 namespace parity {
 namespace {
 
-using quantize_fills::draw_normal;
-using quantize_fills::ulp;
+using namespace quantize_fills;
 
 constexpr std::int64_t kBlock = 32;
 
@@ -109,11 +108,18 @@ const Fill kScaleEdges{"scale_edges", "amaxes where a scale turns, and an ulp be
 const Fill kEveryByte{"every_byte", "every scale byte, exact elements", draw_every_byte, true};
 const Fill kFarBelow{"far_below", "elements far below every code", draw_far_below, true};
 const Fill kLargest{"largest", "amax near 2^128", draw_largest, true};
+const Fill kCorners{
+    "corners", "ties, edges of scales, NaN, infinity, zeros of both signs, a row each",
+    in_turn<draw_ties, draw_beside_ties, draw_scale_edges, draw_far_below, draw_largest,
+            draw_negative_zeros, draw_nan, draw_infinity, draw_zeros, draw_least, draw_negative>,
+    true};
+const std::vector<Fill> kAll = {normal(),    heavy_tail(), outlier(),        negative(), kTies,
+                                kBesideTies, kScaleEdges,  kFarBelow,        kLargest,   kEveryByte,
+                                one_nan(),   one_inf(),    negative_zeros(), zeros(),    least()};
 
 Options mx(const char* elem, const char* mode, bool swizzle = false) {
   Options o{{"chain", "mx_torchao"}, {"elem", elem}, {"mode", mode}, {"dequant", "1"}};
-  if (swizzle) o.set("swizzle", "1");
-  return o;
+  return swizzle ? with(std::move(o), "swizzle", "1") : o;
 }
 Options release(const char* elem, const char* mode) {
   return {{"chain", "mx_torchao_018"}, {"elem", elem}, {"mode", mode}, {"dequant", "1"}};
@@ -123,28 +129,33 @@ Options microxcaling(const char* elem, const char* round) {
 }
 
 const std::vector<Options> kTorchao = {mx("e4m3", "floor"), mx("e4m3", "rceil"), mx("e4m3", "even"),
-                                       mx("e5m2", "rceil"), mx("e3m2", "floor"), mx("e2m1", "ceil"),
-                                       mx("e2m1", "rceil")};
-const std::vector<Options> kRelease = {release("e4m3", "floor"), release("e4m3", "rceil"),
-                                       release("e2m1", "even"), release("e5m2", "ceil")};
+                                       mx("e5m2", "rceil"), mx("e3m2", "floor"), mx("e2m3", "even"),
+                                       mx("e2m1", "ceil"),  mx("e2m1", "rceil")};
+const Options kFourOverSix{{"chain", "mxfp4_fouroversix"}, {"dequant", "1"}};
 const std::vector<Options> kOthers = {
+    release("e4m3", "floor"),
+    release("e4m3", "rceil"),
+    release("e2m1", "even"),
+    release("e5m2", "ceil"),
     {{"chain", "mx_compressed_tensors"}, {"elem", "e2m1"}, {"dequant", "1"}},
     {{"chain", "mx_compressed_tensors"}, {"elem", "e4m3"}, {"dequant", "1"}},
     {{"chain", "mx_compressed_tensors"}, {"elem", "e2m3"}, {"dequant", "1"}},
     {{"chain", "mxfp4_te_pow2"}},
-    {{"chain", "mxfp4_fouroversix"}, {"dequant", "1"}},
+    kFourOverSix,
     {{"chain", "mxfp4_modelopt"}, {"dequant", "1"}},
-    {{"chain", "mxfp8_modelopt"}, {"dequant", "1"}}};
-const std::vector<Options> kMicroxcaling = {
-    microxcaling("e4m3", "nearest"), microxcaling("e2m1", "even"), microxcaling("int8", "floor"),
-    microxcaling("int8", "even"), microxcaling("e3m2", "nearest")};
+    {{"chain", "mxfp8_modelopt"}, {"dequant", "1"}},
+    microxcaling("e4m3", "nearest"),
+    microxcaling("e2m1", "even"),
+    microxcaling("int8", "floor"),
+    microxcaling("int8", "even"),
+    microxcaling("e3m2", "nearest")};
 
-std::vector<Options> joined(std::vector<Options> a, const std::vector<Options>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+std::vector<Options> every_mode() {
+  std::vector<Options> all;
+  for (const char* elem : {"e4m3", "e5m2", "e2m3", "e3m2", "e2m1"})
+    for (const char* mode : {"floor", "ceil", "even", "rceil"}) all.push_back(mx(elem, mode));
+  return all;
 }
-
-Sizes matrix(std::int64_t M, std::int64_t K) { return {{"M", M, {}}, {"K", K, {}}}; }
 
 std::string_view exempt(const Case& c, std::string_view tensor, std::string_view trivial) {
   const bool scales = tensor.starts_with("scale") || tensor == "decode_scale";
@@ -155,149 +166,94 @@ std::string_view exempt(const Case& c, std::string_view tensor, std::string_view
   return "";
 }
 
-const std::vector<Fill> kNoise = {quantize_fills::normal(), quantize_fills::negative()};
-const std::vector<Fill> kProbes = {kTies,
-                                   kBesideTies,
-                                   kScaleEdges,
-                                   kFarBelow,
-                                   kLargest,
-                                   quantize_fills::negative_zeros(),
-                                   quantize_fills::one_nan(),
-                                   quantize_fills::one_inf(),
-                                   quantize_fills::zeros(),
-                                   quantize_fills::least()};
 constexpr std::string_view kKernels = "quantize.mx_*";
 // Chains that no kernel runs: their cases are for the reference and its mutants, and one kernel
 // says that it has no such chain.
 constexpr std::string_view kNoKernel = "quantize.mx_plain";
 
-const Register everything{CaseSet{
-    .op = "quantize",
+const Register everything{noise({
     .what = "torchao's MX on noise, with all of its outputs",
-    .lane = Lane::Smoke,
     .sizes = {matrix(4, 128)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = kNoise,
-    .options = kTorchao,
+    .options = {mx("e4m3", "rceil"), mx("e2m1", "ceil")},
     .kernels = kKernels,
     .exempt = exempt,
-}};
+})};
 
-const Register everything_else{CaseSet{
-    .op = "quantize",
+const Register everything_else{noise({
     .what = "The other MX chains on noise",
-    .lane = Lane::Smoke,
     .sizes = {matrix(4, 128)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = kNoise,
-    .options = joined(kRelease, joined(kOthers, kMicroxcaling)),
+    .dtypes = {Dtype::BF16},
+    .options = kOthers,
     .kernels = kNoKernel,
     .exempt = exempt,
-}};
+})};
 
-const Register probes{CaseSet{
-    .op = "quantize",
+const Register corners{smoke_probes({
     .what = "torchao's MX: ties, edges and corners, bit for bit",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(3, 192)},
-    .dtypes = {Dtype::F32},
-    .fills = kProbes,
+    .sizes = {matrix(11, 512)},
+    .fills = {kCorners},
     .options = kTorchao,
     .kernels = kKernels,
-}};
+})};
 
-const Register narrow_probes{CaseSet{
-    .op = "quantize",
-    .what = "torchao's MX of bf16: ties, edges and corners",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(3, 192)},
-    .dtypes = {Dtype::BF16},
-    .fills = {kTies, kScaleEdges, quantize_fills::one_nan(), quantize_fills::least()},
-    .options = {mx("e4m3", "rceil"), mx("e2m1", "ceil"), mx("e2m3", "even")},
-    .kernels = kKernels,
-}};
-
-const Register other_probes{CaseSet{
-    .op = "quantize",
+const Register other_corners{smoke_probes({
     .what = "The other MX chains: ties, edges and corners, bit for bit",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(3, 192)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = kProbes,
-    .options = joined(kRelease, kOthers),
+    .sizes = {matrix(11, 512)},
+    .fills = {kCorners},
+    .options = joined(kOthers, {microxcaling("bfloat16", "even")}),
     .kernels = kNoKernel,
-}};
+})};
 
-const Register values_only{CaseSet{
-    .op = "quantize",
-    .what = "microxcaling: ties and edges; log2 of bf16",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(3, 192)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kTies, kBesideTies, kScaleEdges, quantize_fills::one_nan(), quantize_fills::one_inf(),
-              quantize_fills::least()},
-    .options = joined(kMicroxcaling, {microxcaling("bfloat16", "even")}),
-    .kernels = kNoKernel,
-}};
-
-const Register bytes{CaseSet{
-    .op = "quantize",
+const Register bytes{smoke_probes({
     .what = "MX: every scale byte, decoded and inverted; 128x4 scales",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(16, 512)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {kEveryByte},
-    .options = {mx("e4m3", "floor", true),
-                mx("e2m1", "rceil", true),
-                release("e4m3", "floor"),
-                {{"chain", "mxfp4_fouroversix"}, {"dequant", "1"}}},
-}};
-
-const Register release_bytes{CaseSet{
-    .op = "quantize",
-    .what = "torchao 0.18.0 MX: every scale byte",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
     .sizes = {matrix(16, 512)},
     .dtypes = {Dtype::F32},
     .fills = {kEveryByte},
-    .options = {release("e4m3", "floor"), release("e4m3", "rceil")},
+    .options = {mx("e4m3", "floor", true), mx("e2m1", "rceil", true)},
+    .kernels = kKernels,
+})};
+
+const Register other_bytes{smoke_probes({
+    .what = "The other MX chains: every scale byte",
+    .sizes = {matrix(16, 512)},
+    .dtypes = {Dtype::F32},
+    .fills = {kEveryByte},
+    .options = {release("e4m3", "floor"), release("e4m3", "rceil"), kFourOverSix},
     .kernels = kNoKernel,
-}};
+})};
 
-const Register shapes{CaseSet{
-    .op = "quantize",
-    .what = "MX: rows and columns of 128x4 tiles, blocks of other lengths",
-    .lane = Lane::Smoke,
-    .check = Check::Exact,
-    .sizes = {matrix(130, 160), matrix(33, 96)},
+const Register shapes{smoke_probes({
+    .what = "MX: rows and columns of 128x4 tiles",
+    .sizes = {matrix(130, 160)},
     .dtypes = {Dtype::BF16},
-    .fills = {quantize_fills::heavy_tail()},
-    .options = {mx("e4m3", "rceil", true), mx("e2m1", "floor", true)},
+    .fills = {heavy_tail()},
+    .options = {mx("e2m1", "floor", true)},
     .kernels = kKernels,
-}};
+})};
 
-const Register wide{CaseSet{
-    .op = "quantize",
-    .what = "MX: every format and mode, many seeds and shapes",
-    .lane = Lane::Long,
-    .check = Check::Exact,
-    .sizes = {matrix(1, 32), matrix(129, 224)},
-    .dtypes = {Dtype::F32, Dtype::BF16},
-    .fills = {quantize_fills::normal(), quantize_fills::heavy_tail(), quantize_fills::outlier(),
-              kScaleEdges, kTies, kBesideTies, quantize_fills::least()},
-    .options = {mx("e4m3", "floor"), mx("e4m3", "ceil"), mx("e4m3", "even"), mx("e4m3", "rceil"),
-                mx("e5m2", "floor"), mx("e5m2", "ceil"), mx("e5m2", "even"), mx("e5m2", "rceil"),
-                mx("e2m3", "floor"), mx("e2m3", "ceil"), mx("e2m3", "even"), mx("e2m3", "rceil"),
-                mx("e3m2", "floor"), mx("e3m2", "ceil"), mx("e3m2", "even"), mx("e3m2", "rceil"),
-                mx("e2m1", "floor"), mx("e2m1", "ceil"), mx("e2m1", "even"), mx("e2m1", "rceil")},
+const Register wide{long_probes({
+    .what = "MX: every format and mode, every fill",
+    .sizes = {matrix(33, 96)},
+    .fills = kAll,
+    .options = every_mode(),
     .kernels = kKernels,
-}};
+})};
+
+const Register many_shapes{long_probes({
+    .what = "MX: every format and mode, short and ragged matrices",
+    .sizes = {matrix(1, 32), matrix(129, 224)},
+    .fills = {heavy_tail(), kScaleEdges},
+    .options = every_mode(),
+    .kernels = kKernels,
+})};
+
+const Register wide_others{long_probes({
+    .what = "The other MX chains: every fill",
+    .sizes = {matrix(16, 512)},
+    .fills = kAll,
+    .options = joined(kOthers, {microxcaling("bfloat16", "even")}),
+    .kernels = kNoKernel,
+})};
 
 const Register forward_only{Explanation{
     .op = "quantize",
