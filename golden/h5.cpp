@@ -157,6 +157,7 @@ Dtype storage_dtype(H5T_class_t kind, std::size_t width, bool is_signed, const s
   if (kind == H5T_FLOAT && width == 8) return Dtype::F64;
   if (kind == H5T_FLOAT && width == 4) return Dtype::F32;
   if (kind == H5T_FLOAT && width == 2) return Dtype::F16;
+  if (kind == H5T_STRING) return Dtype::U8;  // of fixed length: its characters
   if (kind == H5T_INTEGER || kind == H5T_ENUM) {
     if (width == 8) return Dtype::I64;
     if (width == 4) return Dtype::I32;
@@ -289,6 +290,8 @@ DatasetInfo File::info(const std::string& path) const {
   const H5T_class_t kind = H5Tget_class(type.get());
   const std::size_t width = H5Tget_size(type.get());
   DatasetInfo info{.path = path, .attributes = attributes_of(dataset.get())};
+  if (kind == H5T_STRING && H5Tis_variable_str(type.get()) > 0)
+    throw UsageError(where(path) + ": text of variable length");
   info.dtype = storage_dtype(kind, width, H5Tget_sign(type.get()) == H5T_SGN_2, where(path));
 
   const int rank = H5Sget_simple_extent_ndims(space.get());
@@ -303,6 +306,7 @@ DatasetInfo File::info(const std::string& path) const {
     if (__builtin_mul_overflow(info.bytes, static_cast<std::int64_t>(extent), &info.bytes))
       throw UsageError(where(path) + ": its extents overflow");
   }
+  if (kind == H5T_STRING) info.shape.push_back(static_cast<std::int64_t>(width));
   info.stored_bytes = static_cast<std::int64_t>(H5Dget_storage_size(dataset.get()));
   info.pieces = pieces_of(dataset.get(), info.stored_bytes);
   info.chunked = H5Pget_layout(Plist(H5Dget_create_plist(dataset.get())).get()) == H5D_CHUNKED;
@@ -311,7 +315,7 @@ DatasetInfo File::info(const std::string& path) const {
                      std::to_string(info.stored_bytes));
 
   if (const auto it = info.attributes.find("dtype");
-      it != info.attributes.end() && kind != H5T_FLOAT) {
+      it != info.attributes.end() && kind != H5T_FLOAT && kind != H5T_STRING) {
     Dtype logical = info.dtype;
     try {
       logical = parse_dtype(it->second);
@@ -349,7 +353,7 @@ void File::read_range(const std::string& path, std::int64_t first, std::span<std
   const H5T_class_t kind = H5Tget_class(type.get());
   const std::size_t width = H5Tget_size(type.get());
   hid_t memory = memory_type(header.dtype, width, kind == H5T_ENUM ? H5T_INTEGER : kind);
-  if (memory < 0 || kind == H5T_ENUM) memory = type.get();
+  if (memory < 0 || kind == H5T_ENUM || kind == H5T_STRING) memory = type.get();
   const Space all(H5Dget_space(dataset.get()));
   Space in_memory;
   if (static_cast<std::int64_t>(out.size()) != header.bytes) {

@@ -76,7 +76,7 @@ class File {
   bool has_group(const std::string& path) const;
   DatasetInfo info(const std::string& path) const;
   // Dims are named d0, d1, ...; the op's import renames them. Packed formats keep their logical
-  // extent.
+  // extent. Text of a fixed length has its characters, as U8, on a last axis.
   Tensor read(const std::string& path) const;
   // Bytes [first, first + out.size()) of the same, whole stored elements.
   void read_range(const std::string& path, std::int64_t first, std::span<std::byte> out) const;

@@ -1,7 +1,9 @@
 // What a file holds, as cases: a group is a case if an `op` holds for it (its own or one above) and
-// it has inputs, outputs, candidates, or the attribute `exception`.
+// it has inputs, outputs, candidates, or one of the attributes `exception`, `inputs` (how they are
+// made).
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 #include <unistd.h>
 
@@ -40,10 +42,23 @@ const h5::File& opened(const std::string& path) {
 }
 
 bool is_case(const h5::File& file, const std::string& group, const h5::Attributes& own) {
-  if (own.contains("exception")) return true;
+  if (own.contains("exception") || own.contains("inputs")) return true;
   for (const char* child : {"/inputs", "/outputs", "/candidates"})
     if (file.has_group(group + child)) return true;
-  return false;
+  const std::vector<std::string> datasets = file.datasets(group);
+  return std::ranges::find(datasets, "inputs") != datasets.end();
+}
+
+// "@name": the text of an attribute, as bytes. A digest stands for a tensor too large to keep.
+Tensor text_tensor(const std::string& path, const h5::Attributes& texts) {
+  const auto it = texts.find(path.substr(1));
+  if (it == texts.end()) throw GoldenError("there is no attribute '" + path.substr(1) + "'");
+  Tensor tensor =
+      make_tensor({.name = path,
+                   .dtype = Dtype::U8,
+                   .dims = {{"character", static_cast<std::int64_t>(it->second.size())}}});
+  std::memcpy(tensor.bytes.data(), it->second.data(), it->second.size());
+  return tensor;
 }
 
 StoredCase make_case(const h5::File& file, const std::string& group, h5::Attributes attributes) {
@@ -58,7 +73,9 @@ StoredCase make_case(const h5::File& file, const std::string& group, h5::Attribu
     for (const std::string& label : file.groups(group + "/candidates"))
       stored.path_attributes["candidates/" + label] =
           file.attributes(group + "/candidates/" + label);
-  stored.read = [path = file.path().string(), group](const std::string& dataset) {
+  stored.read = [path = file.path().string(), group,
+                 texts = stored.attributes](const std::string& dataset) {
+    if (dataset.starts_with("@")) return text_tensor(dataset, texts);
     Tensor tensor =
         part_of(opened(path).read(group + "/" + std::string(whole_path(dataset))), dataset);
     tensor.spec.name = dataset;

@@ -243,10 +243,10 @@ MutationReport mutate(const MutateOptions& given, const ShowProgress& progress) 
   MutateOptions options = given;
   std::vector<Mutant> mutants = mutants_of(registry(), options.elsewhere);
   std::vector<Case> cases = expand(registry(), options.lane);
-  // Sharded runs and drift have mutants of their own; recordings and goldens have no kernel to
-  // switch.
+  // Drift has mutants of its own; recordings and goldens have no kernel to switch.
   std::erase_if(cases, [](const Case& c) {
-    return c.check != Check::Parity && c.check != Check::Exact && c.check != Check::Bitwise;
+    return c.check != Check::Parity && c.check != Check::Exact && c.check != Check::Bitwise &&
+           c.check != Check::Sharded;
   });
   if (options.only != "*") {
     if (std::ranges::any_of(mutants, [&](const Mutant& m) { return selected(m, options.only); }))

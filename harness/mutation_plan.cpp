@@ -33,7 +33,9 @@ std::vector<Contract> contracts_of(const Registry& registry, const OpDef& op, co
   return contracts;
 }
 
-bool judged(const Case& c) { return c.check == Check::Parity || c.check == Check::Exact; }
+bool judged(const Case& c) {
+  return c.check == Check::Parity || c.check == Check::Exact || c.check == Check::Sharded;
+}
 
 }  // namespace
 
@@ -138,9 +140,9 @@ void MutationPlanner::add_bases(Builder& b, const std::vector<Mutant>& mutants, 
       why_not_[m].clear();
       b.add_mutant(base_candidate(op, contract, mutant.fault), *twin, m);
     }
-    // Variants that the noise floor has not seen. An exact probe has no floor: they round where it
+    // Variants that the noise floor has not seen. Equality has no floor: they round where it
     // demands equality.
-    if (c.check == Check::Exact) continue;
+    if (c.check == Check::Exact || c.check == Check::Sharded) continue;
     for (std::int64_t v = 1; v <= held_out_[c.op]; ++v) {
       const int variation = kVariants + static_cast<int>(v);
       b.add_clean(base_candidate(op, contract, "", variation),

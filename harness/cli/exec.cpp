@@ -218,7 +218,9 @@ Contract contract_for(const Case& problem, const std::string& wanted) {
 std::vector<Subject> subjects_of(const Arguments& args, Lane lane, const Command& command) {
   std::vector<Subject> subjects;
   for (const Case& problem : select_cases(args, lane)) {
-    if (problem.check != Check::Parity && problem.check != Check::Exact) continue;
+    if (problem.check != Check::Parity && problem.check != Check::Exact &&
+        problem.check != Check::Sharded)
+      continue;
     Subject subject = subject_of(problem, "");  // no kernel has no name
     subject.candidates = {
         {.name = kName,
