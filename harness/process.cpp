@@ -73,6 +73,17 @@ std::terminate_handler terminate_before = nullptr;
   std::abort();
 }
 
+// Bytes of this process.
+struct Memory {
+  std::int64_t mapped = 0, resident = 0;
+};
+Memory memory() {
+  Memory pages;
+  std::ifstream("/proc/self/statm") >> pages.mapped >> pages.resident;
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  return {pages.mapped * page, pages.resident * page};
+}
+
 }  // namespace
 
 void Fd::reset() {
@@ -200,10 +211,8 @@ void die_out_of_memory() {
 
 MemoryLimit limit_memory(std::int64_t more_bytes) {
   if (more_bytes <= 0 || kSanitized) return {};
-  std::int64_t mapped = 0, resident = 0;  // pages
-  std::ifstream("/proc/self/statm") >> mapped >> resident;
-  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-  const auto bytes = static_cast<rlim_t>(mapped * page + more_bytes);
+  const Memory now = memory();
+  const auto bytes = static_cast<rlim_t>(now.mapped + more_bytes);
   rlimit limit{};
   ::getrlimit(RLIMIT_AS, &limit);
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > bytes) {
@@ -212,13 +221,18 @@ MemoryLimit limit_memory(std::int64_t more_bytes) {
     std::ofstream("/proc/self/oom_score_adj")
         << 1000;  // if memory runs out all the same, take this process
   }
-  return {.more_bytes = static_cast<std::int64_t>(limit.rlim_cur) - mapped * page,
-          .start_bytes = resident * page};
+  return {.more_bytes = static_cast<std::int64_t>(limit.rlim_cur) - now.mapped,
+          .start_bytes = now.resident};
 }
 
 pid_t lean_fork() {
-  constexpr std::size_t kWorthIt = 8U << 20U;
-  if (const struct mallinfo2 heap = ::mallinfo2(); heap.fordblks > kWorthIt) ::malloc_trim(0);
+  // Asking the allocator what it holds free walks all of it; what is resident costs one read.
+  constexpr std::int64_t kWorthIt = std::int64_t{8} << 20;
+  static std::int64_t trimmed = 0;  // resident after the last time
+  if (memory().resident > trimmed + kWorthIt) {
+    ::malloc_trim(0);
+    trimmed = memory().resident;
+  }
   std::fflush(nullptr);
   return ::fork();
 }
