@@ -112,7 +112,7 @@ const Register debug_model{CaseSet{
 const Register narrow{CaseSet{
     .op = "decoder",
     .what = "KDA and dense, then MLA and experts in bf16, the choice of experts replayed",
-    .lane = Lane::Full,
+    .lane = Lane::Smoke,
     .sizes = {{{"B", 4, {}}, {"T", 16, {}}, {"D", 64, {}}, {"V", 64, {}}, {"L", 2, {}}}},
     .dtypes = {Dtype::BF16},
     .fills = {kUnit},
