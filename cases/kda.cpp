@@ -108,7 +108,7 @@ const Register partial{CaseSet{
     .op = "kda",
     .what = "states on one side only, batches, more heads than lanes",
     .lane = Lane::Smoke,
-    .sizes = {sizes("B3,T20,H3,K5,V33"), sizes("B1,T129,H1,K33,V7"), sizes("B1,T260,H4,K8,V33")},
+    .sizes = {sizes("B3,T20,H3,K5,V33"), sizes("B1,T129,H1,K33,V7"), sizes("B1,T132,H4,K8,V33")},
     .dtypes = {Dtype::F32},
     .fills = {ordinary(), open_gate()},
     .options = {kPlain, {{"h0", "1"}}, {{"dht", "1"}}},
