@@ -150,20 +150,17 @@ class Bench {
     return run_case(subject_, candidate, ground_.known(candidate.contract), walk_options(options_));
   }
 
-  // A mutant gets a grandchild of its own. Any other kernel may get one in which others passed;
-  // where it does not pass there, it is judged again in a fresh one.
+  // In the grandchild in which others passed, if there is one; what does not pass there is judged
+  // again in a fresh one, and is the last there.
   CaseRecord elsewhere(std::uint32_t index) {
-    const bool alone = !subject_.candidates[index].fault.empty();
-    if (alone) finish();
     const bool fresh = !grandchild_;
     CaseRecord record = ask(index);
     const bool doubtful = record.status == name(Status::Fail) ||
                           (record.status == name(Status::Error) && record.error_kind != "timeout");
-    if (doubtful && !fresh) {
-      finish();
-      record = ask(index);
-    }
-    if (alone || doubtful) finish();
+    if (!doubtful) return record;
+    finish();
+    if (!fresh) record = ask(index);
+    finish();
     return record;
   }
 
