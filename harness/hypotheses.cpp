@@ -287,7 +287,7 @@ struct Explainer::State {
     Evaluation put = right;
     std::string name;
     for (const TensorDistance& far : from_right.tensors) {
-      if (far.loss <= kLegal) continue;
+      if (far.loss <= kLegal || !format(candidate.at(far.name).spec.dtype).is_float) continue;
       const Tensor& seen = candidate.at(far.name);
       const auto values = std::ranges::find(put, far.name, &Values::name);
       if (values == put.end() || values->value.empty()) return;

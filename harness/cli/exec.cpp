@@ -9,6 +9,7 @@
 #include "harness/cli/select.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/failure.hpp"
+#include "harness/foreign.hpp"
 #include "harness/launch.hpp"
 #include "harness/text.hpp"
 #include "reports/json_writer.hpp"
@@ -177,44 +178,6 @@ Observed observe(const Command& command, const RunRequest& request) {
   }
 }
 
-// By which contract: the one that --contract names among those of the op's kernels ("f32" and
-// "f64" for any op), else what the op expects of a kernel from elsewhere. Of a command only the
-// data types are known.
-Contract contract_for(const Case& problem, const std::string& wanted) {
-  const OpDef& op = registry().op_or_throw(problem.op);
-  std::vector<Contract> known;
-  if (op.contract) known.push_back(op.contract(problem, {}));
-  for (const KernelDef& kernel : registry().kernels)
-    if (kernel.op == problem.op) known.push_back(kernel.contract);
-  known.push_back({.name = "f32", .accumulate = Dtype::F32});
-  known.push_back({.name = "f64", .accumulate = Dtype::F64});
-  const auto takes = [&](const Contract& contract) {
-    return contract.dtypes.empty() ||
-           std::ranges::find(contract.dtypes, problem.dtype) != contract.dtypes.end();
-  };
-  auto found = known.begin();
-  if (!wanted.empty()) {
-    found = std::ranges::find(known, wanted, &Contract::name);
-  } else if (!op.contract) {
-    const std::string_view plain = name(problem.dtype);
-    found = std::ranges::find_if(
-        known, [&](const Contract& contract) { return contract.name == plain && takes(contract); });
-    if (found == known.end()) found = std::ranges::find_if(known, takes);
-  }
-  if (found == known.end()) {
-    std::vector<std::string> names;
-    for (const Contract& contract : known)
-      if (std::ranges::find(names, contract.name) == names.end()) names.push_back(contract.name);
-    throw UsageError(
-        fmt::format("--contract {}: {} knows {}", wanted, problem.op, fmt::join(names, ", ")));
-  }
-  Contract contract = *found;
-  contract.fidelity = Fidelity::Partial;
-  contract.deterministic = true;
-  contract.invariant.clear();
-  return contract;
-}
-
 std::vector<Subject> subjects_of(const Arguments& args, Lane lane, const Command& command) {
   std::vector<Subject> subjects;
   for (const Case& problem : select_cases(args, lane)) {
@@ -224,7 +187,7 @@ std::vector<Subject> subjects_of(const Arguments& args, Lane lane, const Command
     Subject subject = subject_of(problem, "");  // no kernel has no name
     subject.candidates = {
         {.name = kName,
-         .contract = contract_for(problem, args.contract),
+         .contract = foreign_contract(problem, args.contract),
          .stored = true,  // gradients may be left out
          .run = [command](const RunRequest& request) { return observe(command, request); }}};
     subjects.push_back(std::move(subject));

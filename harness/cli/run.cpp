@@ -1,17 +1,25 @@
 // parity run: the cases that the arguments name, or the recordings of --recording, judged and
 // recorded. Commands of --exec: exec.cpp.
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "golden/golden.hpp"
 #include "harness/cli/candidates.hpp"
 #include "harness/cli/planted.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/session.hpp"
+#include "harness/cli/verb.hpp"
 #include "harness/failure.hpp"
 #include "harness/plugin_kernels.hpp"
 
 namespace parity::cli {
 namespace {
+
+bool fail_fast = false;
+const MoreOptions more{"run",
+                       {{.names = "--fail-fast",
+                         .to = &fail_fast,
+                         .what = "Begin no further case once one has failed or not finished"}}};
 
 int run_recordings(const Arguments& args, Lane lane) {
   std::vector<std::vector<Subject>> files;
@@ -60,10 +68,30 @@ int run(const Arguments& args) {
   if (!args.recordings.empty() && args.exec.empty()) return run_recordings(args, lane);
   const std::vector<Subject> subjects = candidates_of(args, lane);
   Session session(with_grace(args), lane);
-  session.run(
-      subjects, "", args.exec.empty() ? Session::Amend{} : [&](CaseRecord& record) {
-        amend_command(record, "parity run", args);
-      });
+  bool failed = false;
+  const Session::Amend amend = [&](CaseRecord& record) {
+    if (!args.exec.empty()) amend_command(record, "parity run", args);
+    failed |= record.status == name(Status::Fail) || record.status == name(Status::Error);
+  };
+  if (!fail_fast) {
+    session.run(subjects, "", amend);
+    return session.close();
+  }
+  // A few cases at a time: what has begun is finished, and nothing begins after a failure.
+  constexpr std::size_t kAtATime = 4;
+  std::size_t begun = 0;
+  while (begun < subjects.size() && !failed) {
+    const std::size_t end = std::min(begun + kAtATime, subjects.size());
+    const auto at = [&](std::size_t i) {
+      return subjects.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    if (!session.run({at(begun), at(end)}, fmt::format("{}/{}", begun, subjects.size()), amend))
+      break;
+    begun = end;
+  }
+  if (begun < subjects.size())
+    complain(fmt::format("--fail-fast: {} of {} cases were not begun", subjects.size() - begun,
+                         subjects.size()));
   return session.close();
 }
 

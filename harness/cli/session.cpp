@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/cli/dump.hpp"
+#include "harness/cli/history.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
@@ -17,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDefaultFolder = "parity-out";
-
-bool is_run(const fs::path& dir) { return fs::exists(dir / "records.jsonl"); }
 
 // What a run leaves; nothing else in a folder is ever removed.
 void remove_run(const fs::path& dir) {

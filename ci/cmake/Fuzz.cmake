@@ -1,0 +1,11 @@
+# libFuzzer targets (PARITY_FUZZ=ON, clang): ci/fuzz/<name>.cpp becomes fuzz_<name>. ci/fuzz/run builds and runs them.
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  message(FATAL_ERROR "PARITY_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++-16")
+endif()
+file(GLOB fuzz_cpp CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ci/fuzz/*.cpp)
+foreach(file IN LISTS fuzz_cpp)
+  get_filename_component(name ${file} NAME_WE)
+  add_executable(fuzz_${name} EXCLUDE_FROM_ALL ${file})
+  target_link_libraries(fuzz_${name} PRIVATE parity_flags golden reports hub ${spoke_libraries})
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+endforeach()
