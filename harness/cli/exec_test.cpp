@@ -69,7 +69,7 @@ TEST_F(Commands, WhatGoesWrongIsSaid) {
   const std::string run = "run 'l2norm/N9,D16/f32/exact_rows/eps=0/s0' -q ";
   expect_refused(run + "--exec 'true {in}'", "names no {out}");
   expect_refused(run + "--exec 'true {in.csv} {out}'", "{in.npz}");
-  expect_refused(run + "--exec 'true {in} {out}' --contract f33", "--contract f33: l2norm knows");
+  expect_refused(run + "--exec 'true {in} {out}' --contract f33", "contract f33: l2norm knows");
   expect_refused(run + "--contract f32", "--exec");
   // A copy of the inputs produces nothing that was asked for.
   expect_error("cp {in} {out}", "'y' was not produced", "crash");
