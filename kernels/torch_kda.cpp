@@ -195,22 +195,26 @@ Result chunk_form(const Setup& s, const Operands& x, Tensor S) {
                                          eye + beta * N, eye.expand_as(N), false, true, true);
     W = M.matmul(beta * Kt), U = M.matmul(beta * v);
   }
-  std::vector<Tensor> o;
-  for (std::int64_t c = 0; c < chunks; ++c) {
-    const auto at = [&](const Tensor& t) { return t.select(2, c); };
+  using Chunks = std::vector<Tensor>;
+  const auto each = [](const Tensor& t) { return t.defined() ? t.unbind(2) : Chunks(); };
+  const Chunks Us = each(U), Ws = each(W), betas = each(beta), Ns = each(N), vs = each(v),
+               Kts = each(Kt), qgs = each(qg), Aqks = each(Aqk), throughs = each(through),
+               kgs = each(kg.transpose(-1, -2));
+  Chunks o;
+  for (std::size_t c = 0; c < qgs.size(); ++c) {
     Tensor u;
     if (!s.headwise) {
-      u = at(U) - at(W).matmul(S);
+      u = Us[c] - Ws[c].matmul(S);
     } else {
       const Tensor system =
-          at::eye(s.C) + at(beta).transpose(-1, -2).unsqueeze(-1) * at(N).unsqueeze(-3);
-      const Tensor right = (at(beta) * (at(v) - at(Kt).matmul(S))).transpose(-1, -2).unsqueeze(-1);
+          at::eye(s.C) + betas[c].transpose(-1, -2).unsqueeze(-1) * Ns[c].unsqueeze(-3);
+      const Tensor right = (betas[c] * (vs[c] - Kts[c].matmul(S))).transpose(-1, -2).unsqueeze(-1);
       u = at::linalg_solve_triangular(system, right, false, true, true)
               .squeeze(-1)
               .transpose(-1, -2);
     }
-    o.push_back(at(qg).matmul(S) + at(Aqk).matmul(u));
-    S = at(through) * S + at(kg).transpose(-1, -2).matmul(u);
+    o.push_back(qgs[c].matmul(S) + Aqks[c].matmul(u));
+    S = throughs[c] * S + kgs[c].matmul(u);
   }
   return {at::stack(o, 2).reshape({B, HV, chunks * s.C, -1}).narrow(2, 0, T), S};
 }
