@@ -15,8 +15,8 @@ BEGIN {
   edges["kernels"] = "harness harness/numeric harness/cuda"
   edges["kernels/emulated"] = "kernels references harness harness/numeric" # kernels of a GPU on the software tensor core
   edges["cases"] = "harness harness/numeric"
-  edges["golden"] = "harness harness/numeric"
-  edges["reports"] = "harness harness/numeric"
+  edges["golden"] = "harness harness/numeric harness/drift"
+  edges["reports"] = "harness harness/numeric harness/drift"
 
   # Single headers that a room may include although it may not include their room.
   nouns["kernels"] = "kernels/emulated/instructions.hpp" # in place of a GPU's
@@ -30,7 +30,7 @@ BEGIN {
   third(n++, "^nlohmann/", "^golden/.*\\.cpp$|^harness/cli/.*\\.cpp$|^reports/(json|sarif)[a-z_]*\\.cpp$", "nlohmann is for golden/*.cpp, reports/json*.cpp, reports/sarif*.cpp and the command line")
   third(n++, "^(hdf5|H5)", "^golden/h5\\.hpp$", "HDF5 is for golden/h5.hpp")
   third(n++, "^(openssl/|xxhash)", "^golden/digest\\.cpp$", "OpenSSL and xxHash are for golden/digest.cpp")
-  third(n++, "^zlib", "^reports/pack\\.cpp$|^reports/sample_test\\.cpp$|^golden/io/zip\\.cpp$|^golden/io/[a-z_]*_test\\.cpp$", "zlib is for reports/pack.cpp and golden/io/zip.cpp")
+  third(n++, "^zlib", "^reports/(pack|png)\\.cpp$|^reports/(sample|drift_page)_test\\.cpp$|^golden/io/zip\\.cpp$|^golden/io/[a-z_]*_test\\.cpp$", "zlib is for reports/pack.cpp, reports/png.cpp and golden/io/zip.cpp")
   third(n++, "^CLI/", "^harness/cli/cli\\.cpp$", "CLI11 is for harness/cli/cli.cpp")
   third(n++, "^(ATen|c10|torch|caffe2)/", "^harness/torch/(.*\\.cpp|module\\.hpp)$|^references/model/|^kernels/(.*/)?torch_[^/]*\\.cpp$|_torch_(test|bench)\\.cpp$", "LibTorch is for the files of libparity_torch.so and its tests")
   third(n++, "^(cuda|cub/|thrust/|cooperative_groups|nvrtc|cublas|nccl|cutlass/|cute/|mma\\.h|driver_types)", "\\.cuh?$|^harness/cuda/|_test\\.cpp$", "CUDA is for .cu, .cuh and harness/cuda")

@@ -8,6 +8,7 @@
 #include "harness/cli/mutate.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/session.hpp"
+#include "harness/cli/stage.hpp"
 #include "harness/failure.hpp"
 
 namespace parity::cli {
@@ -43,6 +44,14 @@ void judge_file(Session& session, const fs::path& file) {
   }
 }
 
+void run_stage(Session& session, const GateStage& stage, const fs::path& folder) {
+  try {
+    stage.run(folder, [&](CaseRecord record) { session.add_finished(std::move(record)); });
+  } catch (const GoldenError& error) {
+    session.complain(error.what(), 5);
+  }
+}
+
 }  // namespace
 
 int gate(const Arguments& args) {
@@ -61,6 +70,7 @@ int gate(const Arguments& args) {
       session.complain(error.what(), 5);
     }
     for (const fs::path& file : golden_files(folder)) judge_file(session, file);
+    for (const GateStage& stage : gate_stages()) run_stage(session, stage, folder);
   }
   session.run(subjects, std::string(name(lane)));
   session.prove(

@@ -140,6 +140,10 @@ void Session::add(CaseRecord record) {
   records_.add(record);
 }
 
+void Session::add_finished(CaseRecord record) {
+  if (!interrupted_ && !finished_.contains(record_key(record))) add(std::move(record));
+}
+
 void Session::prove(const std::function<MutationReport(ProgressLine&)>& mutants) {
   if (interrupted_) return;
   const MutationReport report = mutants(progress_);

@@ -25,6 +25,7 @@ class Session {
   // `amend` may complete a record before it is written. False once a signal has ended the run.
   using Amend = std::function<void(CaseRecord&)>;
   bool run(const std::vector<Subject>&, const std::string& phase, const Amend& amend = {});
+  void add_finished(CaseRecord);  // of a part that judges for itself
   void prove(const std::function<MutationReport(ProgressLine&)>&);  // mutants
   void complain(const std::string& text,
                 int exit);  // a golden refused, say: shown, recorded, counted in the exit code
