@@ -1,9 +1,8 @@
 // fsdp: a sharded training run, bit for bit that of one process which adds in the same stated order
 // (k3.md §7, tolerance.md §12); and recorded runs of FSDP2, from their local gradients on.
 #include <algorithm>
-#include <cstring>
 
-#include "harness/dist/threads.hpp"
+#include "references/fsdp/ranks.hpp"
 #include "references/fsdp/replay.hpp"
 #include "references/fsdp/training.hpp"
 
@@ -66,26 +65,7 @@ Bound exact_bound(const Case&, const Contract&, const TensorSpec&) {
 }
 const Register bound{BoundDef{.op = "fsdp", .bound = exact_bound}};
 
-// ---- ranks as threads
-
-void launch(const Launch& launch) {
-  const Case& c = launch.problem;
-  Tensors tensors;
-  for (const TensorView& view : launch.inputs) {
-    Tensor tensor = make_tensor(*view.spec);
-    std::memcpy(tensor.bytes.data(), view.data, tensor.bytes.size());
-    tensors.add(std::move(tensor));
-  }
-  Tensors results;
-  dist::run_threads(static_cast<int>(c.sizes["R"]), [&](dist::Communicator& world) {
-    Tensors mine = train_sharded(c, tensors, world, launch.fault);
-    if (world.rank() == 0) results = std::move(mine);
-  });
-  for (const TensorView& view : launch.outputs) {
-    const Tensor& result = results.at(view.spec->name);
-    std::memcpy(view.data, result.bytes.data(), result.bytes.size());
-  }
-}
+void launch(const Launch& l) { launch_on_threads(l, train_sharded); }
 
 const Register threads{KernelDef{
     .op = "fsdp",

@@ -37,6 +37,9 @@ parity_library(xxhash xxhash.h xxhash)
 
 find_package(GTest QUIET)
 
+find_package(MPI QUIET COMPONENTS CXX)
+set(PARITY_HAS_MPI ${MPI_CXX_FOUND})
+
 set(PARITY_HAS_TORCH OFF)
 if(PARITY_TORCH)
   find_package(LibTorch 2.11.0 EXACT MODULE QUIET)

@@ -17,6 +17,12 @@ if(PARITY_HAS_CUDA)
 endif()
 parity_line("CUDA kernels" ${PARITY_HAS_CUDA} "${PARITY_CUDA_REASON}")
 
+if(PARITY_HAS_MPI)
+  parity_line("MPI" ON "MPI ${MPI_CXX_VERSION}, for ranks that are processes (--comm mpi)")
+else()
+  parity_line("MPI" OFF "libopenmpi-dev not found (ci/setup installs it)")
+endif()
+
 if(PARITY_HAS_TORCH AND LibTorch_CUDA)
   set(torch_reason "${LibTorch_VERSION} in ${LibTorch_FOLDER}, on CPU and GPU")
 elseif(PARITY_HAS_TORCH)

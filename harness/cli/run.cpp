@@ -6,6 +6,7 @@
 #include "golden/golden.hpp"
 #include "harness/cli/candidates.hpp"
 #include "harness/cli/planted.hpp"
+#include "harness/cli/ranks.hpp"
 #include "harness/cli/select.hpp"
 #include "harness/cli/session.hpp"
 #include "harness/cli/verb.hpp"
@@ -61,12 +62,14 @@ std::vector<Subject> candidates_of(const Arguments& args, Lane lane) {
   return subjects;
 }
 
-int run(const Arguments& args) {
+int run(const Arguments& given) {
+  const Arguments args = with_ranks(given);
   const Lane lane = lane_of(args, Lane::Smoke);
   if (!args.fault.empty() && !args.recordings.empty())
     throw UsageError("--fault: of kernels, not of a recording");
   if (!args.recordings.empty() && args.exec.empty()) return run_recordings(args, lane);
-  const std::vector<Subject> subjects = candidates_of(args, lane);
+  std::vector<Subject> subjects = candidates_of(args, lane);
+  keep_ranks(subjects);
   Session session(with_grace(args), lane);
   bool failed = false;
   const Session::Amend amend = [&](CaseRecord& record) {

@@ -6,13 +6,13 @@
 // division: results are compared bit for bit. A stored case may name how its input is made, and
 // keep digests.
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 
-#include "harness/dist/threads.hpp"
 #include "harness/failure.hpp"
 #include "harness/registry.hpp"
 #include "references/fsdp/bits.hpp"
+#include "references/fsdp/ranks.hpp"
 #include "references/fsdp/sha256.hpp"
 
 namespace parity::fsdp {
@@ -230,36 +230,7 @@ Bound exact_bound(const Case&, const Contract&, const TensorSpec&) {
 }
 const Register bound{BoundDef{.op = "collective", .bound = exact_bound}};
 
-// ---- the communicator of threads as a kernel: the same sums, by ranks that meet
-
-void forward(const Launch& launch) {
-  const Case& c = launch.problem;
-  const Extents e = extents(c);
-  const std::size_t N = e.N(), M = static_cast<std::size_t>(e.M);
-  const auto R = static_cast<std::size_t>(e.R);
-  const dist::Order order = dist::parse_order(c.options.get("order", "gloo"));
-  std::vector<double> x(static_cast<std::size_t>(e.T) * R * N);
-  widen(c.dtype, launch.in<std::byte>("x"), 0, x);
-  std::vector<double> sum(x.size() / R), avg(x.size() / R), all(x.size() / R);
-  dist::run_threads(static_cast<int>(e.R), [&](dist::Communicator& world) {
-    const auto r = static_cast<std::size_t>(world.rank());
-    for (std::size_t t = 0; t < static_cast<std::size_t>(e.T); ++t) {
-      const auto begin = x.begin() + static_cast<std::ptrdiff_t>((t * R + r) * N);
-      std::vector<float> mine(begin, begin + static_cast<std::ptrdiff_t>(N)), part(M);
-      const dist::Call at{.unit = "buffer", .step = static_cast<int>(t), .dtype = c.dtype};
-      const auto to = static_cast<std::ptrdiff_t>(t * N + r * M);
-      world.reduce_scatter(mine, part, {.order = order}, at);
-      std::ranges::copy(part, sum.begin() + to);
-      world.reduce_scatter(mine, part, {.order = order, .after = static_cast<double>(R)}, at);
-      std::ranges::copy(part, avg.begin() + to);
-      world.all_reduce(mine, {.order = order}, at);
-      if (r + 1 == R) std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(t * N));
-    }
-  });
-  narrow(c.dtype, sum, 0, launch.out<std::byte>("reduce_scatter_sum"));
-  narrow(c.dtype, avg, 0, launch.out<std::byte>("reduce_scatter_avg"));
-  narrow(c.dtype, all, 0, launch.out<std::byte>("all_reduce_sum"));
-}
+void forward(const Launch& launch) { launch_on_threads(launch, sums_of_rank); }
 
 const Register threads{KernelDef{
     .op = "collective",
@@ -272,4 +243,36 @@ const Register threads{KernelDef{
 }};
 
 }  // namespace
+
+// The same sums, by ranks that meet: each adds its own part, and all hand theirs round.
+Tensors sums_of_rank(const Case& c, const Tensors& inputs, dist::Communicator& world,
+                     std::string_view) {
+  const Extents e = extents(c);
+  const std::size_t N = e.N(), M = static_cast<std::size_t>(e.M), R = static_cast<std::size_t>(e.R);
+  const dist::Order order = dist::parse_order(c.options.get("order", "gloo"));
+  const std::vector<float> x = floats(inputs.at("x"));
+  std::vector<double> sum, avg, all;
+  std::vector<float> part(M), parts(N);
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.T); ++t) {
+    const auto begin = x.begin() + static_cast<std::ptrdiff_t>(
+                                       (t * R + static_cast<std::size_t>(world.rank())) * N);
+    std::vector<float> mine(begin, begin + static_cast<std::ptrdiff_t>(N));
+    const dist::Call at{.unit = "buffer", .step = static_cast<int>(t), .dtype = c.dtype};
+    for (const bool average : {false, true}) {
+      world.reduce_scatter(mine, part,
+                           {.order = order, .after = average ? static_cast<double>(R) : 1}, at);
+      world.all_gather(part, parts, at);
+      std::ranges::copy(parts, std::back_inserter(average ? avg : sum));
+    }
+    world.all_reduce(mine, {.order = order}, at);
+    std::ranges::copy(mine, std::back_inserter(all));
+  }
+  Tensors results;
+  for (const TensorSpec& spec : outputs(c))
+    results.add(make_tensor(spec, spec.name == "reduce_scatter_sum"   ? sum
+                                  : spec.name == "reduce_scatter_avg" ? avg
+                                                                      : all));
+  return results;
+}
+
 }  // namespace parity::fsdp

@@ -28,7 +28,7 @@ std::vector<std::vector<float>> initial_parameters(const Case&, const Tensors&);
 Expected train_in_one(const Case&, const Tensors&);
 // As this rank of `world`: all results, on every rank.
 Tensors train_sharded(const Case&, const Tensors&, dist::Communicator& world,
-                      std::string_view fault = {});
+                      std::string_view fault);
 std::vector<FaultDef> training_faults();
 
 }  // namespace parity::fsdp
