@@ -6,6 +6,7 @@
 
 #include "golden/io/mxfp4.hpp"
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/diff_ranks.hpp"
 #include "harness/cli/history.hpp"
 #include "harness/cli/terminal.hpp"
 #include "harness/failure.hpp"
@@ -203,6 +204,7 @@ void unpack_where_others_are(const std::vector<io::TensorFile*>& files) {
 }  // namespace
 
 int diff(const Arguments& args) {
+  if (const std::optional<int> exit = diff_ranks(args)) return *exit;
   if (is_run(args.names.at(0)) && is_run(args.names.at(1))) return diff_runs(args);
   io::TensorFile a = io::open(args.names.at(0)), b = io::open(args.names.at(1));
   std::optional<io::TensorFile> truth;

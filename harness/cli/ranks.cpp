@@ -25,7 +25,8 @@ const MoreOptions run_has{
      {.names = "--comm",
       .type = "WORD",
       .to = &comm,
-      .what = "What ranks are: threads of this process (the usual), or mpi: processes, under mpirun",
+      .what =
+          "What ranks are: threads of this process (the usual), or mpi: processes, under mpirun",
       .words = {"threads", "mpi"}}}};
 
 }  // namespace

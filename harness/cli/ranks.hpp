@@ -8,8 +8,8 @@
 
 namespace parity::cli {
 
-// With --comm mpi this process joins the launch: one case at a time, in this process, on the kernels
-// of MPI; ranks other than 0 are quiet and write to a folder of their own.
+// With --comm mpi this process joins the launch: one case at a time, in this process, on the
+// kernels of MPI; ranks other than 0 are quiet and write to a folder of their own.
 Arguments with_ranks(const Arguments&);
 // Keeps the cases of the numbers of ranks that --ranks names.
 void keep_ranks(std::vector<Subject>&);

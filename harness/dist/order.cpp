@@ -236,4 +236,38 @@ std::optional<std::string> explaining_order(std::span<const std::vector<float>> 
   return {};
 }
 
+Explained explained_elements(std::span<const std::vector<float>> parts, Dtype wire, double by,
+                             std::span<const float> observed) {
+  const int ranks = static_cast<int>(parts.size());
+  Explained result;
+  std::vector<Additions> trees;
+  for (int first = 0; first < ranks; ++first)
+    for (const int step : {1, -1}) trees.push_back(walk(ranks, first, step));
+  trees.insert(trees.end(), {pairwise(ranks, true), pairwise(ranks, false), below(ranks, 0)});
+  std::vector<bool> used(trees.size());
+  for (std::size_t i = 0; i < observed.size(); ++i) {
+    bool found = false;
+    std::vector<const float*> pointers;
+    for (const std::vector<float>& part : parts) {
+      if (part.size() != observed.size()) return {.unexplained = std::ssize(observed), .first = 0};
+      pointers.push_back(part.data() + i);
+    }
+    // What explained an element before is tried first: as few orders as there need be.
+    for (const bool known : {true, false})
+      for (std::size_t t = 0; t < trees.size() && !found; ++t) {
+        if (used[t] != known) continue;
+        float sum = 0;
+        evaluate(trees[t], wire, pointers, 0, std::span(&sum, 1),
+                 [](float a, float b) { return a + b; });
+        found = same_bits(divided(wire, sum, by), observed[i]);
+        if (found) used[t] = true;
+      }
+    if (found) continue;
+    if (result.unexplained++ == 0) result.first = static_cast<std::int64_t>(i);
+  }
+  for (std::size_t t = 0; t < trees.size(); ++t)
+    if (used[t]) result.orders += (result.orders.empty() ? "" : ", ") + text(trees[t]);
+  return result;
+}
+
 }  // namespace parity::dist

@@ -60,4 +60,13 @@ float divided(Dtype wire, float value,
 std::optional<std::string> explaining_order(std::span<const std::vector<float>> parts, Dtype wire,
                                             double by, std::span<const float> observed);
 
+// The same element by element: chunks of a buffer that held other parameters too are not known, so
+// that each element may follow another tree of the stated orders. `orders` says which were needed.
+struct Explained {
+  std::int64_t unexplained = 0, first = -1;  // elements; the first of them
+  std::string orders = {};
+};
+Explained explained_elements(std::span<const std::vector<float>> parts, Dtype wire, double by,
+                             std::span<const float> observed);
+
 }  // namespace parity::dist

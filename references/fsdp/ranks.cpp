@@ -32,8 +32,9 @@ int ranks_of(const Case& c) { return static_cast<int>(c.sizes["R"]); }
 
 std::string refuses_mpi(const Case& c, const Options&) {
   const int there = dist::mpi_world().size();
-  return ranks_of(c) <= there ? ""
-                              : fmt::format("needs {} ranks, mpirun started {}", ranks_of(c), there);
+  return ranks_of(c) <= there
+             ? ""
+             : fmt::format("needs {} ranks, mpirun started {}", ranks_of(c), there);
 }
 
 template <RankBody body>

@@ -167,13 +167,13 @@ ImportedCase import_replay(const StoredCase& stored) {
   if (before == nullptr) return unsupported(std::move(imported), "no params_before");
   c.dtype = before->spec.dtype;
   c.options.set("elements", std::to_string(before->elements()));
+  if (const std::string why = refuses(config_of(c).optimizer, c.dtype); !why.empty())
+    return unsupported(std::move(imported), why);
   return imported;
 }
 
 Expected replay(const Case& c, const Tensors& inputs) {
   const Recorded r = recorded(c, inputs);
-  if (const std::string why = refuses(r.config.optimizer, c.dtype); !why.empty())
-    return {.refused = why};
   std::vector<Model> models;
   for (int rank = 0; rank < r.ranks; ++rank) models.push_back(model_of(c, r, inputs, rank));
   std::vector<RankRecord> records(static_cast<std::size_t>(r.ranks));
