@@ -3,6 +3,7 @@
 #include "harness/torch/train.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <chrono>
 #include <cmath>
 #include <cstring>
