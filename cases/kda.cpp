@@ -223,5 +223,12 @@ const Register forward_only_on_gpus{
                 .hole = "the kernel has no backward",
                 .why = "a forward for inference; gradients are taken on the CPU or with LibTorch"}};
 
+const Register forward_only_emulated{
+    Explanation{.op = "kda",
+                .direction = "backward",
+                .kernel = "kda.emulated_*",
+                .hole = "the kernel has no backward",
+                .why = "a forward for inference; gradients are taken on the CPU or with LibTorch"}};
+
 }  // namespace
 }  // namespace parity

@@ -56,28 +56,38 @@ struct Demand {
 
 std::vector<Demand> demands() {
   std::vector<Demand> all;
-  const std::vector<const char*> copies = {"UTMALDG.2D", "UBLKCP.S.G", "SYNCS.PHASECHK"};
-  const auto add = [&](const char* file, const char* arch, const char* function,
-                       std::vector<const char*> instructions) {
-    instructions.insert(instructions.end(), copies.begin(), copies.end());
+  const auto gemm = [&](const char* file, const char* arch, const char* function,
+                        std::vector<const char*> instructions) {
+    for (const char* copy : {"UTMALDG.2D", "UBLKCP.S.G", "SYNCS.PHASECHK"})
+      instructions.push_back(copy);
     all.push_back({file, arch, function, std::move(instructions)});
   };
   for (const auto& [arch, fp4] :
        {std::pair{"sm_100a", "UTCOMMA.4X"}, {"sm_103a", "UTCOMMA.BLOCK16"}}) {
     // Scales to tensor memory, products, results from there.
-    add("gemm_cuda_sm100a.cu", arch, "tcgen054gemmILNS0_8MatricesE0E",
-        {fp4, "UTCCP.T.S.4x32dp128bit", "LDTM", "STTM", "UTCBAR"});
-    add("gemm_cuda_sm100a.cu", arch, "tcgen054gemmILNS0_8MatricesE1E",
-        {"UTCQMMA", "UTCCP.T.S.4x32dp128bit", "LDTM", "STTM", "UTCBAR"});
+    gemm("gemm_cuda_sm100a.cu", arch, "tcgen054gemmILNS0_8MatricesE0E",
+         {fp4, "UTCCP.T.S.4x32dp128bit", "LDTM", "STTM", "UTCBAR"});
+    gemm("gemm_cuda_sm100a.cu", arch, "tcgen054gemmILNS0_8MatricesE1E",
+         {"UTCQMMA", "UTCCP.T.S.4x32dp128bit", "LDTM", "STTM", "UTCBAR"});
   }
-  add("gemm_cuda_sm120a.cu", "sm_120a", "mma_sync4gemmINS2_5Nvfp4E",
-      {"OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X", "LDSM"});
+  gemm("gemm_cuda_sm120a.cu", "sm_120a", "mma_sync4gemmINS2_5Nvfp4E",
+       {"OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X", "LDSM"});
   for (const auto& [types, function] :
        {std::pair{"QMMA.SF.16832.F32.E4M3.E4M3.E8", "Mxfp8ILNS_5DtypeE5ELS5_5E"},
         {"QMMA.SF.16832.F32.E4M3.E5M2.E8", "Mxfp8ILNS_5DtypeE5ELS5_6E"},
         {"QMMA.SF.16832.F32.E5M2.E4M3.E8", "Mxfp8ILNS_5DtypeE6ELS5_5E"},
         {"QMMA.SF.16832.F32.E5M2.E5M2.E8", "Mxfp8ILNS_5DtypeE6ELS5_6E"}})
-    add("gemm_cuda_sm120a.cu", "sm_120a", function, {types, "LDSM"});
+    gemm("gemm_cuda_sm120a.cu", "sm_120a", function, {types, "LDSM"});
+  const std::vector<const char*> conversions = {"F2FP.SATFINITE.E2M1.F32.PACK_AB_MERGE_C",
+                                                "F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C",
+                                                "F2FP.F16.E2M1.UNPACK_B", "F2FP.F16.E4M3.UNPACK_B"};
+  for (const char* arch : {"sm_100a", "sm_103a"})
+    all.push_back({"quantize_nvfp4_cuda_sm100a.cu", arch, "quantise6blocks", conversions});
+  all.push_back({"quantize_nvfp4_cuda_sm120a.cu", "sm_120a", "quantise6blocks", conversions});
+  for (const auto& [file, arch] : {std::pair{"kda_chunk_cuda_sm100a.cu", "sm_100a"},
+                                   {"kda_chunk_cuda_sm100a.cu", "sm_103a"},
+                                   {"kda_chunk_cuda_sm120a.cu", "sm_120a"}})
+    all.push_back({file, arch, "3kda6chunks", {"HMMA.16816.F32.BF16"}});
   return all;
 }
 

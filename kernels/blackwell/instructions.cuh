@@ -22,11 +22,11 @@
 namespace parity::device {
 
 // ---- threads
-// -------------------------------------------------------------------------------------
 
 __device__ inline int thread() { return static_cast<int>(threadIdx.x); }
 __device__ inline int block_x() { return static_cast<int>(blockIdx.x); }
 __device__ inline int block_y() { return static_cast<int>(blockIdx.y); }
+__device__ inline int grid_x() { return static_cast<int>(gridDim.x); }
 __device__ inline void sync_threads() { __syncthreads(); }
 __device__ inline void sync_warp() { __syncwarp(); }
 __device__ inline float shuffle_xor(float x, int apart) {
@@ -45,8 +45,49 @@ __device__ inline std::uint32_t shared_address(const void* p) {
 __device__ inline std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 __device__ inline float float_of(std::uint32_t bits) { return __uint_as_float(bits); }
 
+__device__ inline std::uint32_t warp_max(std::uint32_t x) {
+  return __reduce_max_sync(0xFFFFFFFFU, x);
+}
+__device__ inline void atomic_max(std::uint32_t* at, std::uint32_t x) { atomicMax(at, x); }
+
+// One IEEE operation each, never contracted.
+__device__ inline float add(float x, float y) { return __fadd_rn(x, y); }
+__device__ inline float multiply(float x, float y) { return __fmul_rn(x, y); }
+__device__ inline float divide(float x, float y) { return __fdiv_rn(x, y); }
+
+// ---- conversions: to nearest even, saturating; NaN is 0x7F as e4m3 and 7 as e2m1
+
+__device__ inline std::uint32_t to_e4m3(float x) {
+  std::uint16_t pair = 0;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0F), "f"(x));
+  return pair & 0xFFU;
+}
+__device__ inline float from_e4m3(std::uint32_t code) {
+  float x = 0;
+  asm("{\n.reg .b32 both;\n.reg .b16 low, high;\n"
+      "cvt.rn.f16x2.e4m3x2 both, %1;\nmov.b32 {low, high}, both;\ncvt.f32.f16 %0, low;\n}"
+      : "=f"(x)
+      : "h"(static_cast<std::uint16_t>(code)));
+  return x;
+}
+// Two codes of one byte.
+__device__ inline std::uint32_t to_e2m1x2(float high, float low) {
+  std::uint32_t byte = 0;
+  asm("{\n.reg .b8 pair;\ncvt.rn.satfinite.e2m1x2.f32 pair, %1, %2;\n"
+      "mov.b32 %0, {pair, pair, pair, pair};\n}"
+      : "=r"(byte)
+      : "f"(high), "f"(low));
+  return byte & 0xFFU;
+}
+__device__ inline void from_e2m1x2(std::uint32_t byte, float& high, float& low) {
+  asm("{\n.reg .b8 pair, x, y, z;\n.reg .b32 both;\n.reg .b16 h, l;\n"
+      "mov.b32 {pair, x, y, z}, %2;\ncvt.rn.f16x2.e2m1x2 both, pair;\n"
+      "mov.b32 {l, h}, both;\ncvt.f32.f16 %0, h;\ncvt.f32.f16 %1, l;\n}"
+      : "=f"(high), "=f"(low)
+      : "r"(byte));
+}
+
 // ---- barriers
-// ------------------------------------------------------------------------------------
 
 __device__ inline void barrier_init(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -75,7 +116,6 @@ __device__ inline void barrier_wait(std::uint32_t barrier, std::uint32_t parity)
 }
 
 // ---- asynchronous copies to shared memory
-// --------------------------------------------------------
 
 using TileMap = CUtensorMap;
 
@@ -95,6 +135,10 @@ __device__ inline void copy_tile(std::uint32_t to, const TileMap& map, int x, in
       "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
       "l"(&map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
+}
+
+inline void copy_on_device(const Launch& l, void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_of(l)), "copy");
 }
 
 // Lets a kernel have that much dynamic shared memory.
@@ -131,7 +175,6 @@ inline TileMap tile_map(const void* matrix, std::int64_t rows, std::int64_t row_
 }
 
 // ---- registers of a warp
-// -------------------------------------------------------------------------
 
 // Four 8x8 matrices of 16 bits: lane l gives the row of matrix l / 8, row l mod 8.
 __device__ inline void load_matrices(std::uint32_t (&r)[4], std::uint32_t row) {
@@ -141,6 +184,15 @@ __device__ inline void load_matrices(std::uint32_t (&r)[4], std::uint32_t row) {
                : "memory");
 }
 
+// d += a b, m16n8k16 of bf16.
+__device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4],
+                                const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 // d += (a scales) (b scales), m16n8k64 of e2m1 with four e4m3 scales a row.
 __device__ inline void mma_nvf4(float (&d)[4], const std::uint32_t (&a)[4],
                                 const std::uint32_t (&b)[2], std::uint32_t scales_a,
@@ -178,7 +230,6 @@ __device__ void mma_mxf8(float (&d)[4], const std::uint32_t (&a)[4], const std::
 #undef PARITY_MMA_MXF8
 
 // ---- tensor memory and the matrix unit that reads it
-// ---------------------------------------------
 
 // A power of two of columns; the address is written to shared memory. By all lanes of one warp.
 __device__ inline void tensor_allocate(std::uint32_t to, int columns) {

@@ -133,7 +133,6 @@ __global__ void __launch_bounds__(kAtomRows)
 }
 
 // ---- on the host
-// -----------------------------------------------------------------------------------
 
 struct Operands {
   std::int64_t M = 0, N = 0, K = 0;

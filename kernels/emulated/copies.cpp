@@ -1,5 +1,6 @@
 // Blocks of a grid; asynchronous copies; what a warp does together beside matrix products.
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <thread>
 
@@ -15,6 +16,19 @@ void demand(bool holds, const char* what) {
   if (!holds) throw Failure(what);
 }
 
+// What each lane of a warp gives and gets: work(of) sees of(lane).mine and sets of(lane).result.
+template <class T, class Work>
+T exchange(T mine, const Work& work) {
+  struct Lane {
+    T mine, result;
+  } lane{mine, T{}};
+  Lane* const self = &lane;
+  Machine::current().with_warp(&self, [&](const void* const* lanes) {
+    work([&](int l) -> Lane& { return **static_cast<Lane* const*>(lanes[l]); });
+  });
+  return lane.result;
+}
+
 }  // namespace
 
 void run_grid(const Launch& l, const Grid& grid, const std::function<void()>& body) {
@@ -28,6 +42,7 @@ void run_grid(const Launch& l, const Grid& grid, const std::function<void()>& bo
       for (std::int64_t n = worker; n < blocks; n += workers)
         machine.run({.x = static_cast<int>(n % grid.blocks.x),
                      .y = static_cast<int>(n / grid.blocks.x),
+                     .grid_x = static_cast<int>(grid.blocks.x),
                      .number = n,
                      .threads = grid.threads,
                      .shared_bytes = grid.shared_bytes},
@@ -50,15 +65,24 @@ void sync_warp() {
 }
 
 float shuffle_xor(float x, int apart) {
-  struct Lane {
-    float mine, theirs;
-  } lane{x, 0};
-  Lane* const self = &lane;
-  Machine::current().with_warp(&self, [&](const void* const* lanes) {
-    const auto of = [&](int l) -> Lane& { return **static_cast<Lane* const*>(lanes[l]); };
-    for (int l = 0; l < 32; ++l) of(l).theirs = of(l ^ apart).mine;
+  return exchange<float>(x, [&](const auto& of) {
+    for (int l = 0; l < 32; ++l) of(l).result = of(l ^ apart).mine;
   });
-  return lane.theirs;
+}
+
+std::uint32_t warp_max(std::uint32_t x) {
+  return exchange<std::uint32_t>(x, [](const auto& of) {
+    std::uint32_t most = 0;
+    for (int l = 0; l < 32; ++l) most = std::max(most, of(l).mine);
+    for (int l = 0; l < 32; ++l) of(l).result = most;
+  });
+}
+
+void atomic_max(std::uint32_t* at, std::uint32_t x) {
+  const std::atomic_ref<std::uint32_t> place(*at);
+  std::uint32_t seen = place.load();
+  while (seen < x && !place.compare_exchange_weak(seen, x)) {
+  }
 }
 
 TileMap tile_map(const void* matrix, std::int64_t rows, std::int64_t row_bytes, int box_rows) {

@@ -42,11 +42,16 @@ inline void fill_bytes(const Launch&, void* at, int byte, std::size_t bytes) {
   std::memset(at, byte, bytes);
 }
 
+inline void copy_on_device(const Launch&, void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
 // ---- threads
 
 inline int thread() { return Machine::current().thread(); }
 inline int block_x() { return Machine::current().block().x; }
 inline int block_y() { return Machine::current().block().y; }
+inline int grid_x() { return Machine::current().block().grid_x; }
 inline void sync_threads() { Machine::current().sync_threads(); }
 void sync_warp();
 float shuffle_xor(float x, int apart);
@@ -56,6 +61,19 @@ inline std::uint32_t shared_address(const void* p) {
 }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+std::uint32_t warp_max(std::uint32_t x);
+void atomic_max(std::uint32_t* at, std::uint32_t x);
+inline float add(float x, float y) { return x + y; }
+inline float multiply(float x, float y) { return x * y; }
+inline float divide(float x, float y) { return x / y; }
+
+// ---- conversions
+
+std::uint32_t to_e4m3(float x);
+float from_e4m3(std::uint32_t code);
+std::uint32_t to_e2m1x2(float high, float low);
+void from_e2m1x2(std::uint32_t byte, float& high, float& low);
 
 // ---- barriers
 
@@ -87,6 +105,7 @@ void copy_tile(std::uint32_t to, const TileMap&, int x, int y, std::uint32_t bar
 // ---- registers of a warp
 
 void load_matrices(std::uint32_t (&r)[4], std::uint32_t row);
+void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
 void mma_nvf4(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
               std::uint32_t scales_a, std::uint32_t scales_b);
 void mma_mxf8(Dtype a_type, Dtype b_type, int byte, float (&d)[4], const std::uint32_t (&a)[4],

@@ -21,7 +21,7 @@ namespace parity::emulated {
 class Machine {
  public:
   struct Block {
-    int x = 0, y = 0;
+    int x = 0, y = 0, grid_x = 1;
     std::int64_t number = 0;  // in the grid
     int threads = 0;
     std::size_t shared_bytes = 0;

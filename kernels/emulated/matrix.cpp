@@ -146,6 +146,12 @@ int own_lane(const Machine& m, std::uint32_t at) {
 
 }  // namespace
 
+void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  by_warp({d, a, b, 0, 0}, [](const tensorcore::WarpRegisters& registers) {
+    return mma_m16n8k16(unit_of("sm_120", "mma", Dtype::BF16, Dtype::BF16), Dtype::BF16, registers);
+  });
+}
+
 void mma_nvf4(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
               std::uint32_t scales_a, std::uint32_t scales_b) {
   by_warp({d, a, b, scales_a, scales_b}, [](const tensorcore::WarpRegisters& registers) {

@@ -40,7 +40,7 @@ std::array<std::array<std::uint32_t, 4>, kWarp> mma(const Unit& unit, Dtype a_ty
       c[index(spot.row * kColumns + spot.column)] =
           std::bit_cast<float>(registers.c[index(lane)][index(i)]);
     }
-  const int count = unit.k / unit.scale_block;
+  const int count = unit.scale_block == 0 ? 0 : unit.k / unit.scale_block;
   std::vector<std::uint8_t> scale_a, scale_b;
   for (int m = 0; m < kRows; ++m)
     add_scales(scale_a, registers.scale_a[index(scale_lane_a(m, select.thread_id_a))],
@@ -76,6 +76,11 @@ std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k32(const Unit& unit, D
                                                              const WarpRegisters& registers,
                                                              const Selectors& select) {
   return mma(unit, a, b, registers, select);
+}
+
+std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k16(const Unit& unit, Dtype dtype,
+                                                             const WarpRegisters& registers) {
+  return mma(unit, dtype, dtype, registers, {});
 }
 
 }  // namespace parity::tensorcore

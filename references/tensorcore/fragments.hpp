@@ -2,9 +2,9 @@
 // lie in the registers of a warp, and the instructions on registers: for kernels that load
 // fragments by hand.
 //
-// Lane = 4 g + t. Elements are counted from the low end of a register. Both instructions take 32
-// bytes of a row. Layouts after the traits of CUTLASS 4.2 (cute/atom/mma_traits_sm120.hpp) and the
-// PTX ISA 9.0, 9.7.14.5; no hardware confirmed them here.
+// Lane = 4 g + t. Elements are counted from the low end of a register. All take 32 bytes
+// of a row. Layouts after the traits of CUTLASS 4.2 (cute/atom/mma_traits_sm120.hpp) and the
+// PTX ISA 9.0, 9.7.14.5; of the block-scaled ones no hardware confirmed them here.
 #pragma once
 
 #include <array>
@@ -70,5 +70,9 @@ struct WarpRegisters {
                                                                            Dtype b,
                                                                            const WarpRegisters&,
                                                                            const Selectors&);
+
+// After m16n8k16 with operands of 16 bits, without scales.
+[[nodiscard]] std::array<std::array<std::uint32_t, 4>, kWarp> mma_m16n8k16(const Unit&, Dtype,
+                                                                           const WarpRegisters&);
 
 }  // namespace parity::tensorcore
