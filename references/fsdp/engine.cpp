@@ -39,8 +39,8 @@ class Rank {
         gradient_(local_.size()),
         state_(local_.size()),
         done_(from.steps) {
-    const int replica = world.rank() / shards_, place = world.rank() % shards_;
-    shard_group_ = world.group(range(replica * shards_, shards_, 1));
+    const int place = world.rank() % shards_;
+    shard_group_ = world.group(range(world.rank() - place, shards_, 1));
     if (config.replicas > 1) replica_group_ = world.group(range(place, config.replicas, shards_));
     if (config.reshard == Config::Reshard::Group) {
       const int k = config.reshard_group;
@@ -71,13 +71,14 @@ class Rank {
     }
     record.optimizer = state_;
     record.trace = world_.trace();
+    record.peak_elements = peak_;
     return record;
   }
 
  private:
   static std::vector<int> range(int first, int count, int by) {
-    std::vector<int> list;
-    for (int i = 0; i < count; ++i) list.push_back(first + i * by);
+    std::vector<int> list(static_cast<std::size_t>(count), first);
+    for (int i = 0; i < count; ++i) list[static_cast<std::size_t>(i)] += i * by;
     return list;
   }
 
@@ -135,6 +136,20 @@ class Rank {
     state.whole.clear();
     for (std::size_t m = 0; m < unit.members.size(); ++m) state.whole.push_back(member(u, m));
     state.held = Held::Whole;
+    note_peak();
+    // Its parts are wanted again only where a slice of them stays.
+    if (config_.reshard != Config::Reshard::Group && !fault("P-fsdp-stale-gather"))
+      state.buffer = {};
+  }
+
+  void note_peak() {
+    std::size_t held = 0;
+    for (const std::vector<float>& shard : local_) held += shard.size();
+    for (const UnitState& state : units_) {
+      held += state.buffer.size();
+      for (const std::vector<float>& whole : state.whole) held += whole.size();
+    }
+    peak_ = std::max(peak_, static_cast<std::int64_t>(held));
   }
 
   std::vector<float> member(std::size_t u, std::size_t m) const {
@@ -152,15 +167,15 @@ class Rank {
   }
 
   void free_unit(std::size_t u) {
-    if (!fault("P-fsdp-stale-gather")) units_[u].buffer.clear();
-    units_[u].whole.clear();
+    if (!fault("P-fsdp-stale-gather")) units_[u].buffer = {};
+    units_[u].whole = {};
     units_[u].held = Held::Shard;
   }
 
   void reshard_after_forward(std::size_t u) {
-    const bool all = config_.reshard == Config::Reshard::Always ||
-                     (config_.reshard == Config::Reshard::Default && !is_root(u));
-    if (all) return free_unit(u);
+    if (config_.reshard == Config::Reshard::Always ||
+        (config_.reshard == Config::Reshard::Default && !is_root(u)))
+      return free_unit(u);
     if (config_.reshard != Config::Reshard::Group) return;
     if (slice_group_->size() == shards_) return free_unit(u);
     UnitState& state = units_[u];
@@ -190,10 +205,9 @@ class Rank {
     used_.clear();
     ran_.clear();
     for (UnitState& state : units_) state.reduced = false;
-    const bool root = is_root(0);
-    if (root) gather(0, "forward");
+    if (is_root(0)) gather(0, "forward");
     for (std::size_t s = 0; s < model_.stages.size(); ++s) {
-      if (!runs(s)) continue;
+      if (model_.runs && !model_.runs(s, step_, micro_)) continue;
       for (const std::size_t u : stage_units_[s])
         if (!is_root(u)) gather(u, "forward");
       model_.forward(s, step_, micro_, weights());
@@ -204,7 +218,7 @@ class Rank {
           reshard_after_forward(u);
         }
     }
-    if (!root) return;
+    if (!is_root(0)) return;
     used_.push_back(0);
     reshard_after_forward(0);
   }
@@ -374,16 +388,11 @@ class Rank {
   std::vector<std::optional<std::vector<float>>> gradient_;
   std::vector<OptimizerState> state_;
   std::vector<std::size_t> used_ = {}, ran_ = {};  // units and stages of this forward, in order
+  std::int64_t peak_ = 0;
   int done_ = 0, step_ = 1, micro_ = 0;
 };
 
 }  // namespace
-
-int shard_ranks(const Config& config, int ranks) {
-  if (config.replicas < 1 || ranks % config.replicas != 0)
-    throw UsageError(fmt::format("{} replicas do not divide {} ranks", config.replicas, ranks));
-  return ranks / config.replicas;
-}
 
 RankRecord train(const Model& model, const Config& config, const Checkpoint& from,
                  dist::Communicator& world, std::string_view fault) {

@@ -74,6 +74,9 @@ struct RankRecord {
   std::vector<StepRecord> steps = {};
   std::vector<OptimizerState> optimizer = {};  // of this rank's shards, after the last step
   dist::Trace trace = {};
+  // Most elements of parameters that the rank held at once: its shards, the units gathered (in
+  // backward the next one too), and the buffer of the one that is being copied out.
+  std::int64_t peak_elements = 0;
 };
 
 // What training goes on from: whole parameters and the optimiser's state of each, whatever number

@@ -170,5 +170,34 @@ TEST(Engine, ACheckpointGoesOnAnyNumberOfRanks) {
     EXPECT_TRUE(same(checkpoint_of(layout(ranks), run(ranks, config, half), 2), straight)) << ranks;
 }
 
+// Twelve equal blocks: a rank holds its shards, the unit in use, the one gathered ahead of it, and
+// the buffer that is copied out; never the model.
+TEST(Engine, ARankHoldsItsShardsAndAFewUnits) {
+  constexpr std::int64_t kBlocks = 12, kRows = 48, kColumns = 4;
+  Model m;
+  Config config;
+  config.optimizer = sgd();
+  Checkpoint from;
+  for (std::int64_t b = 0; b < kBlocks; ++b) {
+    const std::string name = "b" + std::to_string(b);
+    m.parameters.push_back({name + ".w", {kRows, kColumns}});
+    m.stages.push_back({name, {name}, true});
+    config.units.push_back({name, {name}});
+    from.parameters.emplace_back(kRows * kColumns, 1.f);
+  }
+  m.forward = [](std::size_t, int, int, const Weights&) {};
+  m.backward = [](std::size_t stage, int, int, const Weights& w) {
+    const std::span<const float> values = w[stage];
+    return std::vector<Gradient>{{stage, Dtype::F32, {values.begin(), values.end()}}};
+  };
+  constexpr std::int64_t kUnit = kRows * kColumns;
+  for (const int ranks : {2, 4, 8, 16})
+    dist::run_threads(ranks, [&](Communicator& world) {
+      const std::int64_t peak = train(m, config, from, world).peak_elements;
+      ASSERT_LE(peak, kBlocks * kUnit / ranks + 3 * kUnit);
+      ASSERT_GT(peak, kBlocks * kUnit / ranks + kUnit);
+    });
+}
+
 }  // namespace
 }  // namespace parity::fsdp

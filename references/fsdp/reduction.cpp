@@ -16,6 +16,12 @@ double power_near_root(double factor) {
 
 }  // namespace
 
+int shard_ranks(const Config& config, int ranks) {
+  if (config.replicas < 1 || ranks % config.replicas != 0)
+    throw UsageError(fmt::format("{} replicas do not divide {} ranks", config.replicas, ranks));
+  return ranks / config.replicas;
+}
+
 Divisors divisors(const Config& config, int ranks, Dtype reduce, std::string_view fault) {
   const double factor = config.divide_factor > 0 ? config.divide_factor : ranks;
   const double shards = ranks / config.replicas;
