@@ -1,6 +1,9 @@
-// Cases of quantize: the integer chains.
+// Cases of quantize: the integer chains and NF4.
+#include <cmath>
+
 #include "cases/integer_fills.hpp"
 #include "cases/quantize_fills.hpp"
+#include "harness/kernel.hpp"
 #include "harness/registry.hpp"
 
 namespace parity {
@@ -64,6 +67,33 @@ const Register corners{smoke_probes({
     .sizes = {matrix(16, 96)},
     .fills = {kCorners},
     .options = kChains,
+})};
+
+// Table entries times a power of two, midpoints of them, an amax in every block.
+void draw_quantiles(const RowDraw& d, std::span<double> out) {
+  constexpr double kTorchao[] = {-1,     -0.6962, -0.5251, -0.3949, -0.2844, -0.1848, -0.0911, 0,
+                                 0.0796, 0.1609,  0.2461,  0.3379,  0.4407,  0.5626,  0.7230,  1};
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t k = (i * 7 + static_cast<std::size_t>(d.row)) % 15;
+    const double x = i % 3 == 0 ? kTorchao[k] : (kTorchao[k] + kTorchao[k + 1]) / 2;
+    const auto block = static_cast<int>(i / 64 + static_cast<std::size_t>(d.row));
+    out[i] = std::ldexp(i % 64 == 5 ? 1 : x, block % 5);
+    if (d.row % 2 == 1) out[i] *= 3;  // where x / amax and x (1 / amax) part
+  }
+}
+const Fill kQuantiles{"quantiles", "x on and between the entries of NF4", draw_quantiles, true};
+
+const std::vector<Options> kNf4 = {
+    {{"chain", "nf4"}, {"table", "torchao"}},
+    {{"chain", "nf4"}, {"scaler_block", "0"}},
+    {{"chain", "nf4"}, {"table", "torchao"}, {"block", "32"}, {"scaler_block", "128"}}};
+
+const Register nf4{smoke_probes({
+    .what = "NF4: entries of its table, what lies between them, amaxes quantised again",
+    .sizes = {matrix(64, 256)},
+    .fills = {kNormal, kQuantiles},
+    .options = kNf4,
+    .kernels = "quantize.int_plain",
 })};
 
 const Register wide{long_probes({

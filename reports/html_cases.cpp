@@ -63,12 +63,17 @@ Cases cases(const RunFolder& folder) {
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::size_t i) { return interest(folder.cases[i]); });
 
-  std::map<const CaseRecord*, std::string> layers;
+  std::map<const CaseRecord*, std::string> sections;  // what some cases have beside the common
   for (const Waterfall& w : waterfalls(folder.cases))
-    layers[w.whole] = layers[w.alone] = html_waterfall(w);
+    sections[w.whole] = sections[w.alone] = html_waterfall(w);
+  std::map<std::string, const Quantised*> quantised;
+  for (const Quantised& q : folder.quantised) quantised[q.id + " " + q.check] = &q;
+  for (const CaseRecord& record : folder.cases)
+    if (const auto found = quantised.find(record.id + " " + record.check); found != quantised.end())
+      sections[&record] += html_quantised(*found->second);
   const auto full_row = [&](const CaseRecord& record) {
-    const auto found = layers.find(&record);
-    return row(record, true, found == layers.end() ? "" : found->second);
+    const auto found = sections.find(&record);
+    return row(record, true, found == sections.end() ? "" : found->second);
   };
 
   struct Group {
@@ -90,7 +95,7 @@ Cases cases(const RunFolder& folder) {
       }
     }
     std::string text;
-    if (full < kPackedRoom && interest(record) >= 0)
+    if (full < kPackedRoom && (interest(record) >= 0 || sections.contains(&record)))
       full += (text = full_row(record)).size();
     else
       text = row(record, false, "");

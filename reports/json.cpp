@@ -13,6 +13,7 @@
 #include "harness/record_fields.hpp"
 #include "reports/gradients.hpp"
 #include "reports/json_writer.hpp"
+#include "reports/quantised.hpp"
 #include "reports/words.hpp"
 
 namespace parity::reports {
@@ -233,6 +234,7 @@ std::string to_json_line(const CaseRecord& record) {
 }
 std::string to_json_line(const MutantRecord& record) { return document(record); }
 std::string to_json(const TensorRecord& tensor) { return document(tensor); }
+std::string to_json_line(const Quantised& q) { return document(q); }
 
 std::string to_json_line(const MutationSummary& mutation) {
   JsonWriter out;
@@ -278,6 +280,7 @@ RecordLine parse_line(std::string_view text) {
   }
   if (kind == "case") return read<CaseRecord>(line);
   if (kind == "mutant") return read<MutantRecord>(line);
+  if (kind == "quantised") return read<Quantised>(line);
   if (kind == "mutation") return read<MutationSummary>(line);
   if (kind == "complaint") {
     Complaint complaint;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/suite.hpp"
+#include "reports/quantised.hpp"
 
 namespace parity::reports {
 
@@ -25,6 +26,7 @@ struct RunFolder {
   RunRecord run = {};
   std::vector<CaseRecord> cases = {};
   std::vector<MutantRecord> mutants = {};
+  std::vector<Quantised> quantised = {};
   std::optional<MutationSummary> mutation = {};
   std::vector<Complaint> complaints = {};
   double wall_ms = 0;
@@ -61,6 +63,7 @@ class RecordWriter {
   void write(const MutationSummary&);
   void write(const Complaint&);
   void write(const Waterfall&);
+  void write(const Quantised&);
 
  private:
   void append(std::string_view line);

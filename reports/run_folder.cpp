@@ -41,6 +41,8 @@ void add_line(RunFolder& folder, RecordLine&& line, std::map<std::string, std::s
       folder.cases[at->second] = std::move(*record);
   } else if (auto* mutant = std::get_if<MutantRecord>(&line)) {
     folder.mutants.push_back(std::move(*mutant));
+  } else if (auto* quantised = std::get_if<Quantised>(&line)) {
+    folder.quantised.push_back(std::move(*quantised));
   } else if (auto* mutation = std::get_if<MutationSummary>(&line)) {
     folder.mutation = *mutation;
   } else if (auto* complaint = std::get_if<Complaint>(&line)) {
@@ -155,6 +157,7 @@ void RecordWriter::write(const CaseRecord& record) { append(to_json_line(record)
 void RecordWriter::write(const MutantRecord& record) { append(to_json_line(record)); }
 void RecordWriter::write(const MutationSummary& mutation) { append(to_json_line(mutation)); }
 void RecordWriter::write(const Complaint& complaint) { append(to_json_line(complaint)); }
+void RecordWriter::write(const Quantised& q) { append(to_json_line(q)); }
 void RecordWriter::write(const Waterfall& layers) { append(to_json_line(layers)); }
 
 void Pictures::thin(CaseRecord& record) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "reports/svg_frame.hpp"
 #include "reports/words.hpp"
 
 namespace parity::reports::svg {
@@ -12,69 +13,6 @@ namespace {
 
 constexpr std::array<double, kSteps - 1> kEdges = {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 
-// One decimal is a tenth of a pixel; trailing zeros are left out, since pages hold thousands of
-// these.
-std::string px(double value) {
-  std::string text = fmt::format("{:.1f}", value);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text == "-0" ? "0" : text;
-}
-
-// A plot area inside a picture of fixed size, linear in data units.
-struct Frame {
-  double x0 = 0, x1 = 1, y0 = 0, y1 = 1;  // data
-  double width = 340, height = 200, left = 44, right = 10, top = 10, bottom = 34;
-
-  double x(double value) const { return left + (value - x0) / (x1 - x0) * (width - left - right); }
-  double y(double value) const {
-    return height - bottom - (value - y0) / (y1 - y0) * (height - top - bottom);
-  }
-  std::string open(std::string_view label) const {
-    return fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", px(width),
-                       px(height), escaped(label));
-  }
-  std::string box() const {
-    return fmt::format(R"(<rect class="frame" x="{}" y="{}" width="{}" height="{}"/>)", px(left),
-                       px(top), px(width - left - right), px(height - top - bottom));
-  }
-  std::string x_tick(double value, std::string_view text) const {
-    return fmt::format(R"(<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>)",
-                       px(x(value)), px(height - bottom + 13), escaped(text));
-  }
-  std::string y_tick(double value, std::string_view text) const {
-    return fmt::format(
-        R"(<text class="tick" x="{}" y="{}" text-anchor="end">{}</text><path class="grid" d="M{} {}h{}"/>)",
-        px(left - 5), px(y(value) + 3.5), escaped(text), px(left), px(y(value)),
-        px(width - left - right));
-  }
-  std::string x_title(std::string_view text) const {
-    return fmt::format(R"(<text class="title" x="{}" y="{}" text-anchor="middle">{}</text>)",
-                       px((left + width - right) / 2), px(height - 5), escaped(text));
-  }
-  std::string y_line(double value, const char* css) const {
-    return fmt::format(R"(<path class="{}" d="M{} {}h{}"/>)", css, px(left), px(y(value)),
-                       px(width - left - right));
-  }
-  // Lines at the multiples of `step` strictly inside, at most `limit` of them (else none: a grey
-  // carpet shows nothing).
-  std::string x_lines(double step, int limit) const {
-    if (step <= 0 || (x1 - x0) / step > limit) return "";
-    std::string path;
-    for (double at = step; at < x1; at += step)
-      if (at > x0) path += fmt::format("M{} {}v{}", px(x(at)), px(top), px(height - top - bottom));
-    return path.empty() ? "" : fmt::format(R"(<path class="chunk" d="{}"/>)", path);
-  }
-};
-
-// "2" to the power of -12, with raised digits.
-std::string power(int base, std::int64_t exponent) {
-  static constexpr std::array<std::string_view, 10> kRaised = {"⁰", "¹", "²", "³", "⁴",
-                                                               "⁵", "⁶", "⁷", "⁸", "⁹"};
-  std::string text = std::to_string(base);
-  for (const char c : std::to_string(exponent))
-    text += c == '-' ? "⁻" : kRaised[static_cast<std::size_t>(c - '0')];
-  return text;
-}
 std::string power_of_ten(int exponent) { return exponent == 0 ? "1" : power(10, exponent); }
 
 double finite_or(double value, double otherwise) {
@@ -97,6 +35,11 @@ std::string step_words(int step) {
 }
 
 std::string heatmap(const Heatmap& map, const Extents& extents) {
+  return heatmap(map, extents, "share of the bound", step_of);
+}
+
+std::string heatmap(const Heatmap& map, const Extents& extents, std::string_view what,
+                    const std::function<int(double)>& step_of_cell) {
   if (map.height <= 0 || map.width <= 0 ||
       map.cells.size() < static_cast<std::size_t>(map.height * map.width))
     return "";
@@ -106,13 +49,13 @@ std::string heatmap(const Heatmap& map, const Extents& extents) {
   Frame frame{.x1 = turn ? rows : cols, .y1 = turn ? cols : rows, .left = 44, .bottom = 34};
   const double cells_down = frame.y1;
   frame.height = frame.top + frame.bottom + std::clamp(cells_down * 10, 40.0, 200.0);
-  std::string text = frame.open(fmt::format("share of the bound by {} and {}", map.rows, map.cols));
+  std::string text = frame.open(fmt::format("{} by {} and {}", what, map.rows, map.cols));
   std::array<std::string, kSteps> paths;
   const double cell = (frame.width - frame.left - frame.right) / frame.x1,
                tall = (frame.height - frame.top - frame.bottom) / frame.y1;
   const auto at = [&](std::int64_t down, std::int64_t across) {
     const std::int64_t row = turn ? across : down, col = turn ? down : across;
-    return step_of(map.cells[static_cast<std::size_t>(row * map.width + col)]);
+    return step_of_cell(map.cells[static_cast<std::size_t>(row * map.width + col)]);
   };
   const auto across_n = static_cast<std::int64_t>(frame.x1),
              down_n = static_cast<std::int64_t>(frame.y1);
@@ -286,7 +229,9 @@ std::string scatter(const Scatter& points) {
   text += frame.box();
   for (int e = static_cast<int>(std::ceil(x0)); e <= x1; e += xs)
     text += frame.x_tick(e, power(2, e));
-  return text + frame.x_title("magnitude of the truth (line: bound)") + "</svg>";
+  return text +
+         frame.x_title(bound.empty() ? "magnitude" : "magnitude of the truth (line: bound)") +
+         "</svg>";
 }
 
 std::string layers(const std::vector<LayerBars>& groups) {

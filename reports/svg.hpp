@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,13 @@ struct Extents {
   std::int64_t rows = 0, cols = 0, chunk = 0;
 };
 std::string heatmap(const Heatmap&, const Extents&);
+// The same by a colour scale of its own: a step for a cell.
+std::string heatmap(const Heatmap&, const Extents&, std::string_view what,
+                    const std::function<int(double)>& step);
+
+// How often each code occurs, in the order of the values that they stand for; on a log scale.
+std::string code_histogram(const std::vector<double>& values,
+                           const std::vector<std::int64_t>& counts);
 
 // log2-ulp histogram of both signs: bars of the candidate, outline of the base.
 std::string ulp_histogram(const std::vector<std::int64_t>& candidate,
@@ -33,7 +41,7 @@ std::string ulp_histogram(const std::vector<std::int64_t>& candidate,
 // of `chunk`.
 std::string profile(const AxisProfile&, std::int64_t extent, std::int64_t chunk);
 
-// Error against magnitude, shaded by count, with the bound drawn.
+// Error against magnitude, shaded by count, with the bound drawn where there is one.
 std::string scatter(const Scatter&);
 
 // Errors layer by layer, on a log scale: a pale bar up to what the whole run has, a full one up to

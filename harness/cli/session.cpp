@@ -58,6 +58,17 @@ fs::path take_folder(const Arguments& args) {
   return dir;
 }
 
+// Whose record it is; nullptr where no subject has it.
+std::pair<const Subject*, const Candidate*> found(const std::vector<Subject>& subjects,
+                                                  const CaseRecord& record) {
+  for (const Subject& subject : subjects)
+    for (const Candidate& candidate : subject.candidates)
+      if (print_id(subject.problem, candidate.name, candidate.options) == record.id &&
+          name(subject.check) == record.check)
+        return {&subject, &candidate};
+  return {};
+}
+
 }  // namespace
 
 Session::Session(const Arguments& args, Lane lane)
@@ -76,6 +87,7 @@ Session::Session(const Arguments& args, Lane lane)
                       folder_.run.commit, shift));
     folder_.run = before.run;
     folder_.wall_ms = before.wall_ms;
+    folder_.quantised = std::move(before.quantised);
     for (const CaseRecord& record : before.cases) {
       tally_.add(record);
       finished_.insert(record_key(record));
@@ -97,6 +109,7 @@ bool Session::run(const std::vector<Subject>& subjects, const std::string& phase
         if (amend) amend(record);
         const bool failed = record.status == "fail" && record.expected != "fail";
         if (args_.dump == "all" || (args_.dump == "failed" && failed)) dump(subjects, record);
+        if (quantised_.takes(record)) show_quantised(subjects, record);
         add(std::move(record));
       },
       [&](const Progress& progress) { progress_.show(progress); });
@@ -113,24 +126,28 @@ bool Session::run(const std::vector<Subject>& subjects, const std::string& phase
 }
 
 void Session::dump(const std::vector<Subject>& subjects, const CaseRecord& record) {
-  for (const Subject& subject : subjects)
-    for (const Candidate& candidate : subject.candidates) {
-      if (print_id(subject.problem, candidate.name, candidate.options) != record.id ||
-          name(subject.check) != record.check)
-        continue;
-      if (dumped_ >= args_.dump_limit) return void(++not_dumped_);
-      const fs::path dumps = dir_ / "dumps";
-      const std::string why =
-          dump_case(subject, candidate, record,
-                    {.bytes = args_.dump_limit - dumped_, .seconds = args_.timeout_s}, dumps);
-      if (why.empty()) {
-        dumped_ += static_cast<std::int64_t>(fs::file_size(dumps / dump_name(record.id)));
-      } else {
-        progress_.clear();
-        cli::complain(fmt::format("no dump of {}: {}", record.id, why));
-      }
-      return;
-    }
+  const auto [subject, candidate] = found(subjects, record);
+  if (candidate == nullptr) return;
+  if (dumped_ >= args_.dump_limit) return void(++not_dumped_);
+  const fs::path dumps = dir_ / "dumps";
+  const std::string why =
+      dump_case(*subject, *candidate, record,
+                {.bytes = args_.dump_limit - dumped_, .seconds = args_.timeout_s}, dumps);
+  if (why.empty()) {
+    dumped_ += static_cast<std::int64_t>(fs::file_size(dumps / dump_name(record.id)));
+  } else {
+    progress_.clear();
+    cli::complain(fmt::format("no dump of {}: {}", record.id, why));
+  }
+}
+
+void Session::show_quantised(const std::vector<Subject>& subjects, const CaseRecord& record) {
+  const auto [subject, candidate] = found(subjects, record);
+  if (candidate == nullptr) return;
+  if (const auto q = quantised_of(*subject, *candidate, record)) {
+    writer_->write(*q);
+    folder_.quantised.push_back(*q);
+  }
 }
 
 void Session::add(CaseRecord record) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/cli/arguments.hpp"
+#include "harness/cli/quantised.hpp"
 #include "harness/cli/record_store.hpp"
 #include "harness/cli/terminal.hpp"
 #include "reports/reports.hpp"
@@ -40,6 +41,7 @@ class Session {
   RecordStore records_;
   std::unique_ptr<reports::RecordWriter> writer_;
   reports::Pictures pictures_;
+  QuantisedChoice quantised_;
   ProgressLine progress_;
   Tally tally_;
   std::set<std::string> finished_;
@@ -50,6 +52,7 @@ class Session {
 
   void add(CaseRecord);
   void dump(const std::vector<Subject>&, const CaseRecord&);
+  void show_quantised(const std::vector<Subject>&, const CaseRecord&);
 };
 
 // The lines that rerun what was read from a file: a stored case is no case of the registry.

@@ -5,6 +5,7 @@
 
 #include "references/integer/affine.hpp"
 #include "references/integer/int4_weight.hpp"
+#include "references/integer/nf4.hpp"
 #include "references/integer/rowwise.hpp"
 
 namespace parity::integer {
@@ -13,6 +14,32 @@ namespace {
 Matrix row(std::vector<float> values) {
   const auto n = static_cast<std::int64_t>(values.size());
   return {.rows = 1, .columns = n, .values = std::move(values)};
+}
+
+TEST(Nf4, EntriesAndTies) {
+  const Nf4Request r{.block = 8, .scaler_block = 0};
+  const float half = kNf4Qlora[8] / 2;  // between 0 and the first entry above: the lower one
+  const Nf4 q =
+      quantise_nf4(r, row({4, -4, 4 * kNf4Qlora[3], 0, 4 * half, 4 * half * 1.001F, -0.0F, 3.9F}));
+  EXPECT_EQ(q.codes, (std::vector<std::uint8_t>{15, 0, 3, 7, 7, 8, 7, 15}));
+  EXPECT_EQ(q.amax, (std::vector<float>{4}));
+  EXPECT_EQ(q.values[2], 4 * kNf4Qlora[3]);
+}
+
+// Amaxes 1 and 3: mean 2, differences -1 and 1, factor 128; 128 is clamped to 127.
+TEST(Nf4, AmaxesAreQuantisedAboutTheirMean) {
+  const Nf4Request r{.block = 2, .scaler_block = 2};
+  const Nf4 q = quantise_nf4(r, row({1, 0, -3, 0}));
+  EXPECT_EQ(q.mean, 2);
+  EXPECT_EQ(q.factors, (std::vector<float>{128}));
+  EXPECT_EQ(q.scalers, (std::vector<float>{-128, 127}));
+  EXPECT_EQ(q.values[0], 1);
+  EXPECT_EQ(q.values[2], -(127.0F / 128 + 2));
+}
+
+TEST(Nf4, AZeroBlockHasNoCodes) {
+  const Nf4 q = quantise_nf4({.block = 2, .scaler_block = 0}, row({0, 0, 1, 1}));
+  EXPECT_EQ(q.open, (std::vector<std::uint8_t>{1, 1, 0, 0}));
 }
 
 TEST(Affine, SymmetricDividesByHalfTheRange) {
