@@ -197,8 +197,6 @@ class Rank {
     }};
   }
 
-  // ---- one microbatch
-
   bool runs(std::size_t stage) const { return !model_.runs || model_.runs(stage, step_, micro_); }
 
   void forward() {
