@@ -8,8 +8,33 @@
 
 #include "harness/failure.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" {
+void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, std::size_t size);
+void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, std::size_t* size);
+void __asan_unpoison_memory_region(const volatile void* at, std::size_t size);
+}
+#endif
+
 namespace parity::emulated {
 namespace {
+
+// AddressSanitizer is told which stack runs, and that a new fiber's has no frames of an old one's.
+#if defined(__SANITIZE_ADDRESS__)
+void before_switch(void** fake, const void* bottom, std::size_t size) {
+  __sanitizer_start_switch_fiber(fake, bottom, size);
+}
+void after_switch(void* fake, const void** bottom, std::size_t* size) {
+  __sanitizer_finish_switch_fiber(fake, bottom, size);
+}
+void fresh_stack(const void* bottom, std::size_t size) {
+  __asan_unpoison_memory_region(bottom, size);
+}
+#else
+void before_switch(void**, const void*, std::size_t) {}
+void after_switch(void*, const void**, std::size_t*) {}
+void fresh_stack(const void*, std::size_t) {}
+#endif
 
 constexpr int kWarp = 32;
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // touched as far as it is used
@@ -26,17 +51,32 @@ struct Machine::Fibers {
     std::unique_ptr<std::byte[]> stack = {};
     const std::function<bool()>* waits = nullptr;
     bool finished = false;
+    void* fake_stack = nullptr;  // AddressSanitizer's
   };
   std::vector<std::unique_ptr<Fiber>> all = {};
   ucontext_t home = {};
+  void* home_fake_stack = nullptr;
+  const void* home_bottom = nullptr;
+  std::size_t home_size = 0;
   const std::function<void()>* body = nullptr;
   std::exception_ptr thrown = {};
 
   Fiber& at(int thread) { return *all[static_cast<std::size_t>(thread)]; }
+  void run(Fiber& fiber) {
+    before_switch(&home_fake_stack, fiber.stack.get(), kStackBytes);
+    swapcontext(&home, &fiber.context);
+    after_switch(home_fake_stack, nullptr, nullptr);
+  }
+  void leave(Fiber& fiber) {  // back to run()
+    before_switch(fiber.finished ? nullptr : &fiber.fake_stack, home_bottom, home_size);
+    swapcontext(&fiber.context, &home);
+    after_switch(fiber.fake_stack, &home_bottom, &home_size);
+  }
   // Where a fiber begins: the machine is the one that runs.
   static void enter() {
     Machine& m = current();
     Fibers& f = *m.fibers_;
+    after_switch(nullptr, &f.home_bottom, &f.home_size);
     try {
       (*f.body)();
     } catch (...) {
@@ -44,7 +84,7 @@ struct Machine::Fibers {
     }
     Fiber& mine = f.at(m.running_);
     mine.finished = true;
-    swapcontext(&mine.context, &f.home);
+    f.leave(mine);
   }
   void prepare(int threads) {
     while (all.size() < static_cast<std::size_t>(threads)) {
@@ -53,6 +93,7 @@ struct Machine::Fibers {
     }
     for (int i = 0; i < threads; ++i) {
       Fiber& fiber = at(i);
+      fresh_stack(fiber.stack.get(), kStackBytes);
       getcontext(&fiber.context);
       fiber.context.uc_stack.ss_sp = fiber.stack.get();
       fiber.context.uc_stack.ss_size = kStackBytes;
@@ -104,7 +145,7 @@ void Machine::run(const Block& block, const std::function<void()>& body) {
     for (running_ = 0; running_ < block.threads; ++running_) {
       Fibers::Fiber& fiber = f.at(running_);
       if (fiber.finished || (fiber.waits != nullptr && !(*fiber.waits)())) continue;
-      swapcontext(&f.home, &fiber.context);
+      f.run(fiber);
       moved = true;
       if (f.thrown) std::rethrow_exception(f.thrown);
       if (fiber.finished) --left;
@@ -122,7 +163,7 @@ void Machine::wait_until(const std::function<bool()>& holds) {
   if (holds()) return;
   Fibers::Fiber& mine = fibers_->at(running_);
   mine.waits = &holds;
-  swapcontext(&mine.context, &fibers_->home);
+  fibers_->leave(mine);
   mine.waits = nullptr;
 }
 
@@ -135,8 +176,8 @@ void Machine::sync_threads() {
   wait_until([&] { return syncs_ != mine; });
 }
 
-void Machine::with_warp(const void* registers,
-                        const std::function<void(const void* const* lanes)>& work) {
+void Machine::meet(const void* registers,
+                   const std::function<void(const void* const* lanes)>& work) {
   const int warp = running_ / kWarp;
   Meeting& meeting = warps_[static_cast<std::size_t>(warp)];
   const int lanes = std::min(kWarp, block_.threads - warp * kWarp);

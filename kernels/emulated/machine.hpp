@@ -41,7 +41,11 @@ class Machine {
   void wait_until(const std::function<bool()>& holds);
   void sync_threads();
   // Meets the other lanes of the warp, each with its registers; the last runs `work` for all.
-  void with_warp(const void* mine, const std::function<void(const void* const* lanes)>& work);
+  // work(const void* const* lanes). Nothing is allocated for it: a thread may never come back.
+  template <class Work>
+  void with_warp(const void* mine, const Work& work) {
+    meet(mine, std::cref(work));
+  }
 
   enum class Queue : std::uint8_t { Copies, Tensor };
   void later(Queue, std::function<void()> work);
@@ -72,6 +76,7 @@ class Machine {
   };
   struct Fibers;
 
+  void meet(const void* mine, const std::function<void(const void* const* lanes)>& work);
   Barrier& barrier(std::uint32_t at);
   static void turn(Barrier&);
   bool do_one_pending();
