@@ -44,10 +44,6 @@ if(PARITY_SANITIZE)
   add_link_options(-fsanitize=${PARITY_SANITIZE})
 endif()
 
-if(PARITY_FUZZ)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
-endif()
-
 # parity_instruction_set_flags(NAME OUT): the flags of one instruction set.
 function(parity_instruction_set_flags name out)
   set(flags -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt)

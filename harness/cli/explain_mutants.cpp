@@ -168,7 +168,7 @@ int explain_mutants(const Arguments& args) {
         .push_back(std::move(*trial));
   }
   std::map<std::string, std::int64_t> counts;
-  std::int64_t total = 0, done = 0, own = 0;
+  std::int64_t total = 0, done = 0, others = 0, others_named = 0, others_wrong = 0;
   std::string text;
   reports::JsonWriter out;
   out.begin_object().field("schema", 1).key("mutants").begin_array();
@@ -182,13 +182,15 @@ int explain_mutants(const Arguments& args) {
       trial.verdict = verdict_of(trial);
       ++counts[trial.verdict];
       ++total;
-      own += trial.others ? 0 : 1;
+      others += trial.others;
+      others_named += trial.others && (trial.verdict == "named" || trial.verdict == "among few");
+      others_wrong += trial.others && trial.verdict == "wrong";
       if (args.verbose || trial.verdict != "named") text += line_of(trial);
       out.begin_object()
           .field("id", trial.mutant->record.id)
           .field("case", trial.subject.problem.id())
           .field("verdict", trial.verdict)
-          .field("by_other_code", trial.others)
+          .field("other_code", trial.others)
           .field("name", trial.explained.ranked.empty() ? "" : trial.explained.ranked.front().name)
           .end_object();
     }
@@ -207,14 +209,18 @@ int explain_mutants(const Arguments& args) {
       .field("form", counts["form"])
       .field("open", counts["open"])
       .field("wrong", counts["wrong"])
+      .field("by_other_code", others)
+      .field("by_other_code_named", others_named)
+      .field("by_other_code_wrong", others_wrong)
       .field("exit", exit);
   text += fmt::format(
       "{} explained: {} named alone, {} among two or three ({:.1f} % named), {} among more, {} "
-      "as a form, {} open, {} wrong ({:.1f} %); {} by their own code at other noise. Not asked: {} "
-      "whose values are right or missing, {} that cannot run here\n",
+      "as a form, {} open, {} wrong ({:.1f} %). Of {} by other code alone {} are "
+      "named and {} wrong. Not asked: {} whose values are right or missing, {} that cannot run "
+      "here\n",
       reports::count_of(total, "mutant"), counts["named"], counts["among few"], 100 * share(right),
       counts["among many"], counts["form"], counts["open"], counts["wrong"],
-      100 * share(counts["wrong"]), own, not_values, left_out);
+      100 * share(counts["wrong"]), others, others_named, others_wrong, not_values, left_out);
   print(args.json ? out.end_object().text() + "\n" : text);
   return exit;
 }

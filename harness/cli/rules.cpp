@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <set>
 
-#include "harness/cli/mutate.hpp"
 #include "harness/cli/select.hpp"
+#include "harness/cli/terminal.hpp"
 #include "harness/cli/verb.hpp"
 #include "harness/failure.hpp"
 #include "harness/hypotheses.hpp"
 #include "harness/mutants.hpp"
 #include "harness/rival_rules.hpp"
+#include "harness/walk.hpp"
 #include "reports/json_writer.hpp"
 #include "reports/words.hpp"
 
@@ -47,16 +47,31 @@ std::vector<bool> refused_by(const Tensors& got, const Known& known) {
   return refused;
 }
 
+// The rules of others, and last the verdict of this gate on the same values.
+const std::size_t kRules = rival_rules().size() + 1;
+
 struct Scores {
-  std::map<std::size_t, std::vector<bool>> killed = {};  // by mutant
-  std::vector<std::int64_t> alarms = std::vector<std::int64_t>(rival_rules().size());
+  std::map<std::size_t, std::vector<bool>> killed = {};  // by mutant; those that were tried
+  std::vector<std::int64_t> alarms = std::vector<std::int64_t>(kRules);
   std::int64_t clean = 0;
 };
+
+std::vector<bool> judged(const Subject& subject, const Candidate& candidate, const Known& known,
+                         const Returned& returned) {
+  // Whatever rule there is, a kernel that dies is seen.
+  if (returned.tensors.empty()) return std::vector<bool>(kRules, true);
+  std::vector<bool> refused = refused_by(returned.tensors, known);
+  Candidate shown = candidate;
+  shown.stored = true;  // its values alone, as the others see them
+  shown.run = [&](const RunRequest&) { return Observed{.tensors = returned.tensors}; };
+  const CaseRecord record = run_case(subject, shown, known, {.details = false, .waive = false});
+  refused.push_back(record.status == name(Status::Fail));
+  return refused;
+}
 
 // All candidates of one case; a mutant that every rule has refused is not asked again.
 void judge_subject(const Subject& subject, const std::vector<MutationPlan::Slot>& slots,
                    Scores& scores) {
-  if (subject.check == Check::Bitwise) return;
   std::vector<std::size_t> todo(subject.candidates.size());
   for (std::size_t i = 0; i < todo.size(); ++i) todo[i] = i;
   Groundwork ground(subject, wants_gradients(subject, todo));
@@ -64,18 +79,19 @@ void judge_subject(const Subject& subject, const std::vector<MutationPlan::Slot>
     const Candidate& candidate = subject.candidates[c];
     const auto direction = direction_of(subject, candidate);
     const auto all_killed = [&](std::size_t mutant) {
-      return std::ranges::all_of(scores.killed[mutant], [](bool k) { return k; });
+      const auto tried = scores.killed.find(mutant);
+      return tried != scores.killed.end() &&
+             std::ranges::all_of(tried->second, [](bool k) { return k; });
     };
     if (!direction || !candidate.run || !candidate.unsupported.empty()) continue;
     if (!slots[c].clean && std::ranges::all_of(slots[c].mutants, all_killed)) continue;
     const Known known = ground.known(candidate.contract);
     const Returned returned = launch_apart(subject, candidate, *direction, known.inputs, kLaunch);
     if (returned.tensors.empty() && slots[c].clean) continue;
-    // Whatever rule there is, a kernel that dies is seen.
-    const std::vector<bool> refused = returned.tensors.empty()
-                                          ? std::vector<bool>(rival_rules().size(), true)
-                                          : refused_by(returned.tensors, known);
+    const std::vector<bool> refused = judged(subject, candidate, known, returned);
     scores.clean += slots[c].clean;
+    for (const std::size_t m : slots[c].mutants)
+      scores.killed.try_emplace(m, std::vector<bool>(kRules));
     for (std::size_t r = 0; r < refused.size(); ++r) {
       if (!refused[r]) continue;
       if (slots[c].clean) ++scores.alarms[r];
@@ -84,84 +100,79 @@ void judge_subject(const Subject& subject, const std::vector<MutationPlan::Slot>
   }
 }
 
-int rules_verb(const Arguments& args) {
-  ProgressLine progress(args);
-  const MutationReport ours = mutation_report(args, Lane::Smoke, progress);
-  std::vector<Mutant> mutants = mutants_of(registry());
-  std::set<std::string> judged;  // those that parity kills or lets live
-  for (const MutantRecord& record : ours.mutants)
-    if (record.status == "killed" || record.status == "survived") judged.insert(record.id);
-  std::erase_if(mutants, [&](const Mutant& m) { return !judged.contains(m.record.id); });
-  std::set<std::string> ops;
-  Scores scores;
-  for (std::size_t m = 0; m < mutants.size(); ++m) {
-    ops.insert(mutants[m].record.op);
-    scores.killed[m].assign(rival_rules().size(), false);
-  }
-  std::vector<Case> cases = expand(registry(), Lane::Smoke);
+// Cases of values in the smoke lane that the arguments name.
+std::vector<Case> cases_of(const Arguments& args) {
+  std::vector<Case> cases = expand(registry(), lane_of(args, Lane::Smoke));
+  const std::vector<std::string> globs = patterns_of(args);
   std::erase_if(cases, [&](const Case& c) {
-    return !ops.contains(c.op) || (c.check != Check::Parity && c.check != Check::Exact);
+    const bool named = globs.empty() || std::ranges::any_of(globs, [&](const std::string& glob) {
+                         return glob_match(glob, c.id());
+                       });
+    return !named || (c.check != Check::Parity && c.check != Check::Exact);
   });
+  if (cases.empty()) throw UsageError("parity rules: no case of values is named");
+  return cases;
+}
+
+std::string table(const Scores& scores, bool json) {
+  const auto total = static_cast<std::int64_t>(scores.killed.size());
+  const auto share = [](std::int64_t n, std::int64_t of) {
+    return of > 0 ? 100 * static_cast<double>(n) / static_cast<double>(of) : 0;
+  };
+  std::string text = fmt::format("{:<16}{:<38}{:>18}{:>24}\n", "rule", "used by", "mutants caught",
+                                 "clean variants refused");
+  reports::JsonWriter out;
+  out.begin_object().field("schema", 1).key("rules").begin_array();
+  for (std::size_t r = 0; r < kRules; ++r) {
+    const bool here = r + 1 == kRules;
+    const std::string_view rule = here ? "parity" : rival_rules()[r].name,
+                           where = here ? "here, by values alone" : rival_rules()[r].where;
+    const std::int64_t killed =
+        std::ranges::count_if(scores.killed, [&](const auto& mutant) { return mutant.second[r]; });
+    text +=
+        fmt::format("{:<16}{:<38}{:>9} {:>6.1f} %{:>14} {:>7.2f} %\n", rule, where, killed,
+                    share(killed, total), scores.alarms[r], share(scores.alarms[r], scores.clean));
+    out.begin_object()
+        .field("rule", rule)
+        .field("used_by", where)
+        .field("killed", killed)
+        .field("mutants", total)
+        .field("false_alarms", scores.alarms[r])
+        .field("clean", scores.clean)
+        .end_object();
+  }
+  if (json) return out.end_array().end_object().text() + "\n";
+  return text + fmt::format("{}, {}; a rule may refuse a mutant on any of the cases\n",
+                            reports::count_of(total, "mutant"),
+                            reports::count_of(scores.clean, "clean variant"));
+}
+
+int rules_verb(const Arguments& args) {
+  const std::vector<Case> cases = cases_of(args);
+  const std::vector<Mutant> mutants = mutants_of(registry());
   MutateOptions options;
-  options.lane = Lane::Smoke;
-  options.clean_minimum = options.clean_minimum_per_op = args.clean >= 0 ? args.clean : 100;
+  options.clean_minimum = options.clean_minimum_per_op = 100;
   MutationPlanner planner(registry(), cases, options);
-  progress.phase("rules");
+  Scores scores;
+  ProgressLine progress(args);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.show({.done = static_cast<std::int64_t>(i),
                    .total = std::ssize(cases),
                    .current = cases[i].id()});
     const MutationPlan plan = planner.plan(mutants, std::span(cases).subspan(i, 1));
-    for (std::size_t s = 0; s < plan.subjects.size(); ++s) {
-      try {
-        judge_subject(plan.subjects[s], plan.slots[s], scores);
-      } catch (const std::exception& error) {
-        throw Failure(fmt::format("{}: {}", cases[i].id(), error.what()));
-      }
-    }
+    for (std::size_t s = 0; s < plan.subjects.size(); ++s)
+      judge_subject(plan.subjects[s], plan.slots[s], scores);
   }
   progress.clear();
-  const auto total = static_cast<double>(std::max<std::size_t>(mutants.size(), 1));
-  const auto share = [](double n, double of) { return of > 0 ? 100 * n / of : 0; };
-  std::string text = fmt::format("{:<16}{:<38}{:>18}{:>24}\n", "rule", "used by", "mutants caught",
-                                 "clean variants refused");
-  reports::JsonWriter out;
-  out.begin_object().field("schema", 1).key("rules").begin_array();
-  const auto line = [&](std::string_view name, std::string_view where, std::int64_t killed,
-                        std::int64_t alarms, std::int64_t clean) {
-    text += fmt::format("{:<16}{:<38}{:>9} {:>6.1f} %{:>14} {:>7.2f} %\n", name, where, killed,
-                        share(static_cast<double>(killed), total), alarms,
-                        share(static_cast<double>(alarms), static_cast<double>(clean)));
-    out.begin_object()
-        .field("rule", name)
-        .field("used_by", where)
-        .field("killed", killed)
-        .field("mutants", std::ssize(mutants))
-        .field("false_alarms", alarms)
-        .field("clean", clean)
-        .end_object();
-  };
-  for (std::size_t r = 0; r < rival_rules().size(); ++r) {
-    const std::int64_t killed =
-        std::ranges::count_if(scores.killed, [&](const auto& mutant) { return mutant.second[r]; });
-    line(rival_rules()[r].name, rival_rules()[r].where, killed, scores.alarms[r], scores.clean);
-  }
-  std::int64_t own = 0;
-  for (const MutantRecord& record : ours.mutants)
-    own += record.status == "killed" &&
-           std::ranges::any_of(mutants, [&](const Mutant& m) { return m.record.id == record.id; });
-  line("parity", "here", own, ours.summary.false_alarms, ours.summary.clean);
-  text += fmt::format("{} on the cases of the smoke lane; a rule may refuse on any of them\n",
-                      reports::count_of(std::ssize(mutants), "mutant"));
-  print(args.json ? out.end_array().end_object().text() + "\n" : text);
+  print(table(scores, args.json));
   return 0;
 }
 
 const RegisterVerb verb{{
     .path = "rules",
     .what = "Rules by which others accept a kernel, on the mutants and clean variants of this gate",
-    .examples = "  parity rules                       minutes\n"
-                "  parity rules --only 'l2norm*'      of one op, in seconds",
+    .examples = "  parity rules                         minutes\n"
+                "  parity rules 'kda/*/normal/*'        on ordinary inputs of one op",
     .shared = {.selection = true, .execution = true},
     .call = rules_verb,
 }};
