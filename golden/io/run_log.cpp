@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,24 +12,59 @@
 #include "golden/io/bytes.hpp"
 #include "golden/io/log_formats.hpp"
 #include "harness/failure.hpp"
+#include "harness/process.hpp"
 
 namespace parity::io {
 namespace {
 
 constexpr std::size_t kMostSegments = std::size_t{1} << 22;  // 128 MiB of them
-constexpr std::size_t kSpill = std::size_t{1} << 16;         // values that leave memory at once
+constexpr std::size_t kSpill = std::size_t{1} << 12;         // values that leave memory at once
 std::atomic<std::int64_t> in_memory{0};
 std::atomic<std::int64_t> most_in_memory{std::int64_t{1} << 30};
 
-Fd temporary_file() {
-  const std::string folder = std::filesystem::temp_directory_path().string();
-  Fd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (file.get() < 0) {  // a file system without O_TMPFILE
-    std::string path = folder + "/parity-log-XXXXXX";
-    file = Fd(::mkostemp(path.data(), O_CLOEXEC));
-    if (file.get() >= 0) ::unlink(path.c_str());
+// The one file that all series share, for as long as the process lives.
+class SpillFile {
+ public:
+  std::int64_t append(std::span<const double> values) {
+    if (file_.get() < 0) file_ = make();
+    auto bytes = std::as_bytes(values);
+    const std::int64_t at = size_;
+    while (!bytes.empty()) {
+      const ssize_t wrote = ::pwrite(file_.get(), bytes.data(), bytes.size(), size_);
+      if (wrote <= 0) throw UsageError("the folder of temporary files is full");
+      bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+      size_ += wrote;
+    }
+    return at;
   }
-  if (file.get() < 0) throw UsageError(folder + ": no temporary file can be made there");
+  void read(std::int64_t at, std::span<double> values) const {
+    auto bytes = std::as_writable_bytes(values);
+    while (!bytes.empty()) {
+      const ssize_t got = ::pread(file_.get(), bytes.data(), bytes.size(), at);
+      if (got <= 0) throw UsageError("the temporary file of logged values cannot be read");
+      bytes = bytes.subspan(static_cast<std::size_t>(got));
+      at += got;
+    }
+  }
+
+ private:
+  static Fd make() {
+    const std::string folder = std::filesystem::temp_directory_path().string();
+    Fd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (file.get() < 0) {  // a file system without O_TMPFILE
+      std::string path = folder + "/parity-log-XXXXXX";
+      file = Fd(::mkostemp(path.data(), O_CLOEXEC));
+      if (file.get() >= 0) ::unlink(path.c_str());
+    }
+    if (file.get() < 0) throw UsageError(folder + ": no temporary file can be made there");
+    return file;
+  }
+  Fd file_ = {};
+  std::int64_t size_ = 0;
+};
+
+SpillFile& spill_file() {
+  static SpillFile file;
   return file;
 }
 
@@ -74,6 +110,9 @@ void Series::append(std::int64_t step, double value) {
       throw UsageError(fmt::format("{}: steps come in more than {} pieces", name_, kMostSegments));
     segments_.push_back({.first = step, .count = 1, .at = size_});
   }
+  constexpr std::uint64_t kPrime = 0x100000001b3;  // of FNV-1a, a word at a time
+  digest_ = (digest_ ^ static_cast<std::uint64_t>(step)) * kPrime;
+  digest_ = (digest_ ^ std::bit_cast<std::uint64_t>(value) ^ digest_ >> 32) * kPrime;
   tail_.push_back(value);
   ++size_;
   in_memory += static_cast<std::int64_t>(sizeof value);
@@ -81,35 +120,30 @@ void Series::append(std::int64_t step, double value) {
 }
 
 void Series::spill() {
-  if (file_.get() < 0) file_ = temporary_file();
-  const auto bytes = std::as_bytes(std::span(tail_));
   std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t wrote = ::pwrite(
-        file_.get(), bytes.data() + done, bytes.size() - done,
-        spilled_ * static_cast<std::int64_t>(sizeof(double)) + static_cast<std::int64_t>(done));
-    if (wrote <= 0) throw UsageError("the folder of temporary files is full");
-    done += static_cast<std::size_t>(wrote);
-  }
-  spilled_ += std::ssize(tail_);
-  in_memory -= std::ssize(bytes);
-  tail_.clear();
+  for (; tail_.size() - done >= kSpill; done += kSpill)
+    pieces_.push_back(spill_file().append(std::span(tail_).subspan(done, kSpill)));
+  tail_.erase(tail_.begin(), tail_.begin() + static_cast<std::ptrdiff_t>(done));
   tail_.shrink_to_fit();
+  spilled_ += static_cast<std::int64_t>(done);
+  in_memory -= static_cast<std::int64_t>(done * sizeof(double));
 }
 
 void Series::read(std::int64_t at, std::span<double> out) const {
-  const auto from_file =
-      static_cast<std::size_t>(std::clamp<std::int64_t>(spilled_ - at, 0, std::ssize(out)));
-  auto bytes = std::as_writable_bytes(out.first(from_file));
-  auto offset = at * static_cast<std::int64_t>(sizeof(double));
-  while (!bytes.empty()) {
-    const ssize_t got = ::pread(file_.get(), bytes.data(), bytes.size(), offset);
-    if (got <= 0) throw UsageError(name_ + ": the temporary file of its values cannot be read");
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-    offset += got;
+  constexpr auto kPiece = static_cast<std::int64_t>(kSpill);
+  while (!out.empty()) {
+    if (at >= spilled_) {
+      std::copy_n(tail_.begin() + (at - spilled_), out.size(), out.begin());
+      return;
+    }
+    const std::int64_t within = at % kPiece;
+    const auto n = static_cast<std::size_t>(std::min(kPiece - within, std::ssize(out)));
+    spill_file().read(pieces_[static_cast<std::size_t>(at / kPiece)] +
+                          within * static_cast<std::int64_t>(sizeof(double)),
+                      out.first(n));
+    out = out.subspan(n);
+    at += static_cast<std::int64_t>(n);
   }
-  for (std::size_t i = from_file; i < out.size(); ++i)
-    out[i] = tail_[static_cast<std::size_t>(at - spilled_) + i];
 }
 
 std::vector<Segment> Series::kept() const {

@@ -16,8 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/process.hpp"
-
 namespace parity::io {
 
 // Steps first, first + stride, ... (count of them), whose values stand at `at` and after.
@@ -46,6 +44,7 @@ class Series {
   const Resolution& resolution() const { return resolution_; }
   std::int64_t not_finite() const { return not_finite_; }
   std::int64_t first_not_finite() const { return first_not_finite_; }  // its step
+  std::uint64_t digest() const { return digest_; }  // of all steps and values, in order
   std::int64_t restarts() const { return restarts_; }  // times that the step did not go up
   std::int64_t first_restart() const { return first_restart_; }
   // Steps that count, ascending and disjoint.
@@ -59,10 +58,11 @@ class Series {
 
   std::string name_;
   std::vector<Segment> segments_ = {};
-  std::vector<double> tail_ = {};  // from spilled_ on
-  Fd file_ = {};
+  std::vector<std::int64_t> pieces_ = {};  // where they stand in the file, each of equal length
+  std::vector<double> tail_ = {};          // from spilled_ on
   std::int64_t size_ = 0, spilled_ = 0, not_finite_ = 0, first_not_finite_ = 0;
   std::int64_t restarts_ = 0, first_restart_ = 0;
+  std::uint64_t digest_ = 0xcbf29ce484222325;
   Resolution resolution_ = {};
 };
 

@@ -136,6 +136,29 @@ std::vector<Run> read_runs(const DriftQuestion& question, reports::DriftReport& 
   return runs;
 }
 
+// A log that is given twice, or a run that was repeated bit for bit, tells nothing new: it counts
+// once.
+void drop_repeated(std::vector<Run>& runs, reports::DriftReport& report) {
+  std::map<std::vector<std::pair<std::string, std::uint64_t>>, std::string> seen;
+  std::vector<Run> kept;
+  kept.push_back(std::move(runs.front()));
+  report.references.clear();
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    std::vector<std::pair<std::string, std::uint64_t>> bits;
+    for (const auto& [key, series] : runs[i].columns)
+      if (key != kRate) bits.emplace_back(key, series->digest());
+    const std::string path = runs[i].log.path;
+    if (const auto [it, fresh] = seen.emplace(bits, path); !fresh) {
+      report.remarks.push_back(fmt::format("{}: has the bits of {}: the two count as one reference",
+                                           stem_of(path), stem_of(it->second)));
+      continue;
+    }
+    report.references.push_back(path);
+    kept.push_back(std::move(runs[i]));
+  }
+  runs = std::move(kept);
+}
+
 // Learning rates are configuration: they are compared, not judged.
 void compare_rates(const std::vector<Run>& runs, reports::DriftReport& report) {
   const auto own = runs.front().columns.find(kRate);
@@ -239,7 +262,8 @@ std::vector<std::string> files_of(const std::filesystem::path& folder, std::stri
 
 reports::DriftReport judge_logs(const DriftQuestion& question) {
   reports::DriftReport report{.candidate = question.candidate, .references = question.references};
-  const std::vector<Run> runs = read_runs(question, report);
+  std::vector<Run> runs = read_runs(question, report);
+  drop_repeated(runs, report);
   compare_rates(runs, report);
   std::vector<drift::Column> columns;
   for (const std::string& key : judged_columns(runs, report))

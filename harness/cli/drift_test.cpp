@@ -81,6 +81,18 @@ TEST_F(Drift, TwoRunsAreUnprovenWithAWeakerHint) {
   EXPECT_NE(same.out.find("bit for bit"), std::string::npos) << same.out;
 }
 
+TEST_F(Drift, ARepeatedReferenceCountsOnce) {
+  std::string words;
+  for (int i = 0; i < 19; ++i) {
+    fs::copy(kLogs / "ref_00.csv", dir / fmt::format("ref_{}.csv", i));
+    words += fmt::format(" ref_{}.csv", i);
+  }
+  const Ran ran = parity(fmt::format("drift {}/clean_00.csv{}", kLogs.string(), words));
+  EXPECT_EQ(ran.exit, 4) << ran.out;
+  EXPECT_NE(ran.out.find("the two count as one reference"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("with 1 reference p cannot"), std::string::npos) << ran.out;
+}
+
 TEST_F(Drift, OddLogsAreReportedNotAveraged) {
   std::string clean = "step,loss,time\n", odd = "iteration,lm loss,elapsed\n";
   for (int t = 0; t < 100; ++t) clean += fmt::format("{},{:.6f},{}\n", t, 5.0 / (t + 1), t * 0.3);

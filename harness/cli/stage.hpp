@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "harness/case.hpp"
 #include "harness/record.hpp"
 
 namespace parity::cli {
 
 struct GateStage {
   const char* name = "";
+  Lane lane = Lane::Smoke;  // the smallest that has it
   // `golden` is the folder of the goldens; each finished record is added at once.
   void (*run)(const std::filesystem::path& golden,
               const std::function<void(CaseRecord)>& add) = nullptr;
