@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "harness/build_info.hpp"
 #include "harness/cli/arguments.hpp"
 #include "harness/cli/coverage.hpp"
 #include "harness/cli/ledger.hpp"
@@ -204,7 +205,8 @@ int check(const Arguments& args) {
   if (!file.empty()) {
     const std::vector<LedgerLine> old =
         fs::exists(file) ? parse_ledger(reports::slurp(file)) : std::vector<LedgerLine>{};
-    ledger = compare_ledger(registry(), old, args.explained);
+    const bool whole = std::ranges::count(build_info().compiler, "cuda", &NamedText::name) > 0;
+    ledger = compare_ledger(registry(), old, args.explained, whole);
     findings.insert(findings.end(), ledger.loosened.begin(), ledger.loosened.end());
     if (args.write_ledger) reports::write_atomically(file, print_ledger(ledger.lines));
   } else if (args.write_ledger) {

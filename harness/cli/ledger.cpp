@@ -134,12 +134,16 @@ std::string print_ledger(const std::vector<LedgerLine>& lines) {
 }
 
 LedgerReport compare_ledger(const Registry& all, const std::vector<LedgerLine>& old,
-                            const std::string& explanation) {
+                            const std::string& explanation, bool whole) {
   LedgerReport report;
   std::set<std::string> known;
   for (const LedgerLine& before : old) {
     const auto found = again(all, before);
-    if (!found) continue;  // what is no longer declared bounds nothing
+    if (!found) {  // what is no longer declared bounds nothing
+      if (!whole && !all.kernel(before.id.substr(before.id.rfind('@') + 1)))
+        report.lines.push_back(before);
+      continue;
+    }
     LedgerLine now = found->first;
     known.insert(found->second);
     now.creep = before.creep;

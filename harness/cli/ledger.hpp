@@ -34,9 +34,10 @@ struct LedgerReport {
   std::int64_t unknown = 0;  // bounds that the old ledger does not have
 };
 // The lines of `old` asked again of this registry. With an explanation what became wider is no
-// finding: its line takes the explanation.
+// finding: its line takes the explanation. `whole`: this build has every kernel, so that a line of
+// one that is not registered goes.
 LedgerReport compare_ledger(const Registry&, const std::vector<LedgerLine>& old,
-                            const std::string& explanation);
+                            const std::string& explanation, bool whole = true);
 
 std::filesystem::path ledger_file();  // of the sources here or beside the executable; "" if none
 
