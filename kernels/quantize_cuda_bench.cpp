@@ -1,5 +1,6 @@
 // Speed of NVFP4 quantisation on the GPU: 8192 x 8192, time between events on the device, against a
 // copy of as many bytes in the same run. The one-level chain reads x once, the others twice.
+#include <benchmark/benchmark.h>
 #include <list>
 #include <string>
 

@@ -35,6 +35,12 @@ __device__ inline void load_transposed(std::uint32_t* to, std::uint32_t row) {
                : "r"(row)
                : "memory");
 }
+__device__ inline void load_two_transposed(std::uint32_t (&to)[2], std::uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(row)
+               : "memory");
+}
 __device__ inline void store_transposed(std::uint32_t row, std::uint32_t a, std::uint32_t b,
                                         std::uint32_t c, std::uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),

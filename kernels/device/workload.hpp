@@ -3,7 +3,7 @@
 // not timed goes before each that is, so that the device never waits for the host.
 #pragma once
 
-#include <benchmark/benchmark.h>
+#include <algorithm>
 #include <cstring>
 #include <list>
 #include <string>
@@ -84,7 +84,8 @@ class Workload {
 };
 
 // Null where the kernel cannot run here, and then the benchmark says why.
-inline const KernelDef* kernel_here(benchmark::State& state, std::string_view name) {
+template <class State>  // of Google Benchmark
+const KernelDef* kernel_here(State& state, std::string_view name) {
   const KernelDef* kernel = registry().kernel(name);
   const std::string why =
       kernel ? missing_capability(kernel->needs) : "built without CUDA (no nvcc was found)";
@@ -94,8 +95,8 @@ inline const KernelDef* kernel_here(benchmark::State& state, std::string_view na
 }
 
 // enqueue(i) puts the work on set i into the stream.
-template <class Enqueue>
-void measure(benchmark::State& state, DeviceStream& stream, const Enqueue& enqueue) {
+template <class State, class Enqueue>
+void measure(State& state, DeviceStream& stream, const Enqueue& enqueue) {
   for (int warm = 0; warm < 2 * kSets; ++warm) enqueue(warm % kSets);
   int next = 0;
   const auto turn = [&] { return next = (next + 1) % kSets; };
@@ -108,7 +109,8 @@ void measure(benchmark::State& state, DeviceStream& stream, const Enqueue& enque
 }
 
 // A copy that reads half of `bytes` and writes half.
-inline void measure_copy(benchmark::State& state, std::size_t bytes) {
+template <class State>
+void measure_copy(State& state, std::size_t bytes) {
   DeviceStream stream;
   std::list<DeviceMemory> memory;
   std::vector<DeviceMemory*> by_number;

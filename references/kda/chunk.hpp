@@ -72,7 +72,8 @@ struct Chunk {
   Floats32 eG, eLast;           // 2^G; 2^(G_last), K
   Floats32 tail;                // 2^(G_last - G)
   Floats32 Aqk, L, M;           // n x n; M rounded
-  Floats32 w, kg, qg, v_new;    // rounded; w is beta k 2^G where there is no inverse
+  Floats32 w, kg, qg, v_new;    // rounded; w is beta k 2^G where there is no inverse, k 2^G where
+                                // it is applied to the residual
   Floats32 h;                   // S_in as operand, rounded, K x V
   Floats32 stray;               // faults: gates of another row, K, in place of the right one
   bool first = false, last = false, second = false;  // of its sequence; of a pair (chunk borders)

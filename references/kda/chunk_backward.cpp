@@ -62,7 +62,7 @@ Floats32 inverse_gradient(Engine& e, const Chunk& c, const Floats32& dw, const F
 }
 
 // dS_in = 2^(G_last) dS_out + scale qg^T do - w^T through, which is dv', or (I + L)^-T dv' where w
-// is beta k 2^G.
+// is beta k 2^G, or beta times that where w is k 2^G.
 void advance_adjoint(Engine& e, const Chunk& c, const Floats32& through, Floats32& dS) {
   if (e.has(Fault::ChunkHardCoded) && !c.second) return;
   const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
@@ -109,9 +109,18 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
   const Floats32 h_t = transposed(c.h, K, V), dh_t = transposed(dh, K, V);
   e.multiply(out.dq, by_rows(c.d_o, V), h_t, n, K, V);
   e.multiply(dk_state, by_rows(c.v_new, V), dh_t, n, K, V);
-  if (e.substitute) {
-    dVb = dv_new;
-    solve_backward(c, dVb, V);
+  Floats32 through = dv_new;  // what comes back to the state through w
+  if (e.substitute || e.points.residual.on()) {
+    if (e.substitute) {
+      dVb = dv_new;
+      solve_backward(c, dVb, V);
+      through = dVb;
+    } else {
+      e.multiply(dVb, by_columns(c.M, n), dv_new, n, V, n);
+      for (std::size_t p = 0; p < n * V; ++p) through[p] = dVb[p] * c.beta[p / V];
+      e.round(e.points.adjoint, through);
+      e.round(e.points.adjoint, dVb);
+    }
     e.multiply(dKb, by_rows(dVb, V), h_t, n, K, V);
     for (float& x : dKb) x = -x;
     e.multiply(dL, by_rows(dVb, V), transposed(c.v_new, n, V), n, n, V);
@@ -124,7 +133,7 @@ void backward_chunk(Engine& e, const Chunk& c, Floats32& dS, ChainGradients& out
     e.multiply(dKb, by_columns(c.M, n), dw, n, K, n);
     dL = inverse_gradient(e, c, dw, dv_new);
   }
-  advance_adjoint(e, c, e.substitute ? dVb : dv_new, dS);
+  advance_adjoint(e, c, through, dS);
 
   Floats32 dG_last = row_products(e, c.h, dh, K, V);
   for (std::size_t d = 0; d < K; ++d) dG_last[d] *= c.eLast[d];

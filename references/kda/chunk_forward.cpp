@@ -76,13 +76,13 @@ Floats32 transposed(const Floats32& x, std::size_t rows, std::size_t columns) {
 namespace {
 
 // M (beta (v - (k 2^G) S)): with one rounding in place of those of w and u.
-Floats32 residual_through_inverse(Engine& e, const Chunk& c) {
+Floats32 residual_through_inverse(Engine& e, Chunk& c) {
   const std::size_t n = c.n, K = static_cast<std::size_t>(e.setup.K),
                     V = static_cast<std::size_t>(e.setup.V);
-  Floats32 keys(n * K), residual = c.v, v_new;
-  for (std::size_t p = 0; p < n * K; ++p) keys[p] = c.k[p] * c.eG[p];
-  e.round(e.points.kbg, keys);
-  e.add_product(residual, by_rows(keys, K), c.h, n, V, K, -1);
+  Floats32 residual = c.v, v_new;
+  for (std::size_t p = 0; p < n * K; ++p) c.w[p] = c.k[p] * c.eG[p];
+  e.round(e.points.kbg, c.w);
+  e.add_product(residual, by_rows(c.w, K), c.h, n, V, K, -1);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < V; ++j) residual[i * V + j] *= c.beta[i];
   e.round(e.points.residual, residual);

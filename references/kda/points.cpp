@@ -28,6 +28,7 @@ constexpr std::pair<std::string_view, Point Points::*> kNames[] = {
     {"between", &Points::between},
     {"merge", &Points::merge},
     {"residual", &Points::residual},
+    {"adjoint", &Points::adjoint},
     {"dv_new", &Points::dv_new},
     {"dh", &Points::dh},
     {"h_dh", &Points::h_dh},

@@ -17,6 +17,7 @@
 //   merge         operands of the products that merge the inverses of the diagonal blocks
 //   dv_new        dv', after Aqk^T do and after + kg dS
 //   dh h_dh       dS_out of a chunk, as operand; products S_in dS_out and their row sums
+//   adjoint       (I + L)^-T dv', alone and times beta, where there is no dW
 //   dw kge        dW, and k e^G beside it in dM
 //   dm            dM before each of its two products
 //   d_diagonal    like diagonal, in the backward
@@ -62,7 +63,7 @@ struct Point {
 
 struct Points {
   Point qk, aqk, m, w, u, kg, qg, v_new, h, state, beta_k, kbg, beta_v, products, diagonal, between,
-      merge, residual;
+      merge, residual, adjoint;
   Point dv_new, dh, h_dh, dw, kge, dm, dqk, g, dbias, o, d_diagonal, d_parts;
 };
 Points points_of(const Contract&);  // throws Failure naming a point that is not in the list above

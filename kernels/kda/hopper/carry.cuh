@@ -43,20 +43,22 @@ __device__ inline std::int64_t row_of(const Job& p, const Tile& tile, std::int64
   return ((tile.first + token) * p.HV + tile.hv) * p.V + tile.column;
 }
 
-template <int kGroups>
+// Brings image and rows of `tensor` of one chunk after another, from the first or from the last.
+template <int kGroups, bool kReverse>
 __device__ void produce(const Job& p, const Sequence& s, const Tile& tile,
-                        CarryShared<kGroups>& shared) {
+                        const std::uint16_t* tensor, CarryShared<kGroups>& shared) {
   const int lane = threadIdx.x % 32;
   const bool aligned = p.V % 8 == 0;
   const int chunks = chunks_of(s.length);
-  for (int j = 0; j < chunks; ++j) {
-    Stage<kGroups>& stage = shared.stages[j % kStages<kGroups>];
-    const std::uint32_t full = device::shared_address(&shared.full[j % kStages<kGroups>]);
-    if (j >= kStages<kGroups>)
-      device::wait_for(device::shared_address(&shared.empty[j % kStages<kGroups>]),
-                       (j / kStages<kGroups> - 1) & 1);
-    const int rows =
-        static_cast<int>(min(std::int64_t{kChunk}, s.length - std::int64_t{j} * kChunk));
+  for (int turn = 0; turn < chunks; ++turn) {
+    const int j = kReverse ? chunks - 1 - turn : turn;
+    Stage<kGroups>& stage = shared.stages[turn % kStages<kGroups>];
+    const std::uint32_t full = device::shared_address(&shared.full[turn % kStages<kGroups>]);
+    if (turn >= kStages<kGroups>)
+      device::wait_for(device::shared_address(&shared.empty[turn % kStages<kGroups>]),
+                       (turn / kStages<kGroups> - 1) & 1);
+    const std::int64_t token = std::int64_t{j} * kChunk;
+    const int rows = static_cast<int>(min(std::int64_t{kChunk}, s.length - token));
     const bool whole = aligned && rows == kChunk;
     const std::uint32_t row_bytes = tile.columns * 2;
     if (!whole) {
@@ -64,9 +66,7 @@ __device__ void produce(const Job& p, const Sequence& s, const Tile& tile,
       for (int i = 0; i < kChunk; ++i)
         for (int e = lane; e < kGroups * kColumns; e += 32)
           stage.values[i * Stage<kGroups>::kRow + e] =
-              i < readable && e < tile.columns
-                  ? p.v[row_of(p, tile, std::int64_t{j} * kChunk + i) + e]
-                  : 0;
+              i < readable && e < tile.columns ? tensor[row_of(p, tile, token + i) + e] : 0;
       __syncwarp();
     }
     if (lane == 0) {
@@ -78,7 +78,7 @@ __device__ void produce(const Job& p, const Sequence& s, const Tile& tile,
     if (whole)
       for (int i = lane; i < kChunk; i += 32)
         device::copy_in(device::shared_address(&stage.values[i * Stage<kGroups>::kRow]),
-                        p.v + row_of(p, tile, std::int64_t{j} * kChunk + i), row_bytes, full);
+                        tensor + row_of(p, tile, token + i), row_bytes, full);
   }
 }
 
@@ -103,10 +103,10 @@ __device__ void pack_all(const float (&from)[kCount], std::uint32_t (&to)[kCount
   for (int i = 0; i < kCount / 2; ++i) to[i] = device::pack_bf16(from[2 * i], from[2 * i + 1]);
 }
 
-// Rows of o from the stage that held v; a warp reads back what it wrote itself.
+// Rows of o, say, from the stage that held v; a warp reads back what it wrote itself.
 template <int kRow>
 __device__ void store_rows(const Job& p, const Tile& tile, std::int64_t token, int rows,
-                           const std::uint16_t* values, int column) {
+                           const std::uint16_t* values, int column, std::uint16_t* tensor) {
   const int lane = threadIdx.x % 32;
   if (p.defect == Defect::DroppedTail) rows = rows / 16 * 16;
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ void store_rows(const Job& p, const Tile& tile, std::int64_t token, i
     const int first = column + lane % 2 * 8;
     if (i >= rows || first >= tile.columns) continue;
     const std::uint16_t* from = values + i * kRow + first;
-    std::uint16_t* to = p.o + row_of(p, tile, token + i) + first;
+    std::uint16_t* to = tensor + row_of(p, tile, token + i) + first;
     if (p.V % 8 == 0) {
       *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
     } else {
@@ -123,7 +123,30 @@ __device__ void store_rows(const Job& p, const Tile& tile, std::int64_t token, i
   }
 }
 
-template <int kGroups>
+// Values of 16 columns and 64 tokens as they lie in registers into rows of tokens, at the place
+// that load_transposed reads.
+template <int kRow>
+__device__ void put_transposed(std::uint32_t place, const float (&x)[32]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    device::store_transposed(place + i * 16 * kRow * 2, device::pack_bf16(x[8 * i], x[8 * i + 1]),
+                             device::pack_bf16(x[8 * i + 2], x[8 * i + 3]),
+                             device::pack_bf16(x[8 * i + 4], x[8 * i + 5]),
+                             device::pack_bf16(x[8 * i + 6], x[8 * i + 7]));
+}
+
+// The same, packed, into a trail: rows of kWidth for each column of v.
+template <int kWidth, int kCount>
+__device__ void put_trail(std::byte* part, int column, const std::uint32_t (&packed)[kCount]) {
+  static_assert(kCount * 4 == kWidth);
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    *reinterpret_cast<std::uint32_t*>(
+        part + ((column + g + i % 2 * 8) * kWidth + i / 2 * 8 + 2 * t) * 2) = packed[i];
+}
+
+template <int kGroups, bool kSaves>
 __device__ void consume(const Job& p, const Sequence& s, const Tile& tile, int n,
                         CarryShared<kGroups>& shared) {
   constexpr int kRow = Stage<kGroups>::kRow;
@@ -151,6 +174,8 @@ __device__ void consume(const Job& p, const Sequence& s, const Tile& tile, int n
     device::wait_for(device::shared_address(&shared.full[j % kStages<kGroups>]),
                      j / kStages<kGroups> & 1);
 
+    std::byte* trail = kSaves ? trail_of(p, s.first_chunk + j, tile.hv) : nullptr;
+    if (kSaves) put_trail<kChannels>(trail + kStates, tile.column + column, operand);
     float u[32], o[32];
     device::begin_products();
 #pragma unroll
@@ -159,11 +184,12 @@ __device__ void consume(const Job& p, const Sequence& s, const Tile& tile, int n
                              device::operand_of(image + kKeys + k / 4 * kPanel + k % 4 * 32),
                              k > 0);
     device::commit_products();
+    if (!kSaves)
 #pragma unroll
-    for (int k = 0; k < 8; ++k)
-      device::multiply_async(o, operand + 4 * k,
-                             device::operand_of(image + kReads + k / 4 * kPanel + k % 4 * 32),
-                             k > 0);
+      for (int k = 0; k < 8; ++k)
+        device::multiply_async(o, operand + 4 * k,
+                               device::operand_of(image + kReads + k / 4 * kPanel + k % 4 * 32),
+                               k > 0);
     device::commit_products();
 
     // Matrices of 8 tokens by 8 columns, transposed: as u and o lie in registers.
@@ -196,31 +222,30 @@ __device__ void consume(const Job& p, const Sequence& s, const Tile& tile, int n
     device::wait_products<0>(u);
     std::uint32_t written[16];
     pack_all(u, written);
+    if (kSaves) put_trail<kChunk>(trail + kWritten, tile.column + column, written);
     device::begin_products();
+    if (!kSaves)
 #pragma unroll
-    for (int k = 0; k < 4; ++k)
-      device::multiply_async(o, written + 4 * k, device::operand_of(image + kScores + k * 32),
-                             true);
+      for (int k = 0; k < 4; ++k)
+        device::multiply_async(o, written + 4 * k, device::operand_of(image + kScores + k * 32),
+                               true);
     device::commit_products();
 #pragma unroll
     for (int k = 0; k < 4; ++k)
       device::multiply_async(S, written + 4 * k, device::operand_of(image + kWrites + k * 32),
                              true);
     device::commit_products();
-    device::wait_products<1>(o);
-    if (p.defect == Defect::TruncatedOutput)
+    if (!kSaves) {
+      device::wait_products<1>(o);
+      if (p.defect == Defect::TruncatedOutput)
 #pragma unroll
-      for (float& x : o) x = __uint_as_float(__float_as_uint(x) & 0xFFFF0000U);
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      device::store_transposed(place + i * 16 * kRow * 2, device::pack_bf16(o[8 * i], o[8 * i + 1]),
-                               device::pack_bf16(o[8 * i + 2], o[8 * i + 3]),
-                               device::pack_bf16(o[8 * i + 4], o[8 * i + 5]),
-                               device::pack_bf16(o[8 * i + 6], o[8 * i + 7]));
-    __syncwarp();
-    store_rows<kRow>(p, tile, std::int64_t{j} * kChunk,
-                     rows + (p.defect == Defect::OneRowTooMany && rows < kChunk), stage.values,
-                     column);
+        for (float& x : o) x = __uint_as_float(__float_as_uint(x) & 0xFFFF0000U);
+      put_transposed<kRow>(place, o);
+      __syncwarp();
+      store_rows<kRow>(p, tile, std::int64_t{j} * kChunk,
+                       rows + (p.defect == Defect::OneRowTooMany && rows < kChunk), stage.values,
+                       column, p.o);
+    }
     device::wait_products<0>(S);
     device::fence_async();
     __syncwarp();
@@ -234,10 +259,14 @@ __device__ void consume(const Job& p, const Sequence& s, const Tile& tile, int n
     store_state();
 }
 
+// What both state passes begin with: the part of the problem that a block has, its barriers.
+struct Block {
+  int n;
+  Sequence sequence;
+  Tile tile;
+};
 template <int kGroups>
-__global__ void __launch_bounds__(kCarryThreads<kGroups>, 1) carry(Job p) {
-  extern __shared__ __align__(1024) unsigned char carry_memory[];
-  auto& shared = *reinterpret_cast<CarryShared<kGroups>*>(carry_memory);
+__device__ Block begin_pass(const Job& p, CarryShared<kGroups>& shared) {
   const int tiles = (p.V + kGroups * kColumns - 1) / (kGroups * kColumns);
   const int n = static_cast<int>(blockIdx.x) / tiles / p.HV;
   const Sequence s = sequence_of(p, n);
@@ -257,12 +286,22 @@ __global__ void __launch_bounds__(kCarryThreads<kGroups>, 1) carry(Job p) {
         0;
   device::fence_async();
   __syncthreads();
+  return {n, s, tile};
+}
+
+// kSaves: leaves a trail for the backward instead of o.
+template <int kGroups, bool kSaves>
+__global__ void __launch_bounds__(kCarryThreads<kGroups>, 1) carry(Job p) {
+  extern __shared__ __align__(1024) unsigned char carry_memory[];
+  auto& shared = *reinterpret_cast<CarryShared<kGroups>*>(carry_memory);
+  const Block block = begin_pass(p, shared);
   if (threadIdx.x / 128 == kGroups) {
     device::give_registers<24>();
-    if (threadIdx.x / 32 == kGroups * 4) produce(p, s, tile, shared);
+    if (threadIdx.x / 32 == kGroups * 4)
+      produce<kGroups, false>(p, block.sequence, block.tile, p.v, shared);
   } else {
     device::take_registers<240>();
-    consume(p, s, tile, n, shared);
+    consume<kGroups, kSaves>(p, block.sequence, block.tile, block.n, shared);
   }
 }
 

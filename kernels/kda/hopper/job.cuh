@@ -30,19 +30,25 @@ constexpr std::uint32_t kPanel = 8192;  // 64 tokens of 64 channels
 // Arithmetic that goes wrong in a mutant.
 enum class Defect : std::uint8_t {
   None,
-  UnscaledReads,    // the read of the state lacks the factor on q
-  ColumnBeta,       // the triangular system takes beta of its column
-  StrictMask,       // a token does not see itself
-  HalfMerge,        // the merge of 32 x 32 blocks of the inverse takes diagonal blocks of 16 alone
-  MissingSync,      // a product is read before slower warps have stored their part
-  WrongSwizzle,     // the transposed keys in the phase of another row
-  TailRows,         // tokens of the next sequence are read behind a sequence's end
-  NarrowState,      // the carried state is rounded to bf16
-  TruncatedOutput,  // o is truncated
-  StateBeforeTail,  // the final state is that before the last, partial chunk
-  DroppedTail,      // the last partial 16 rows of o are not written
-  OneRowTooMany,    // a row behind the tensor's end is written
-  HeadOfGroup,      // A_log and dt_bias by the query head
+  UnscaledReads,     // the read of the state lacks the factor on q
+  ColumnBeta,        // the triangular system takes beta of its column
+  StrictMask,        // a token does not see itself
+  HalfMerge,         // the merge of 32 x 32 blocks of the inverse takes diagonal blocks of 16 alone
+  MissingSync,       // a product is read before slower warps have stored their part
+  WrongSwizzle,      // the transposed keys in the phase of another row
+  TailRows,          // tokens of the next sequence are read behind a sequence's end
+  NarrowState,       // the carried state is rounded to bf16
+  TruncatedOutput,   // o is truncated
+  StateBeforeTail,   // the final state is that before the last, partial chunk
+  DroppedTail,       // the last partial 16 rows of o are not written
+  OneRowTooMany,     // a row behind the tensor's end is written
+  UndecayedAdjoint,  // backward: dS passes a chunk undecayed
+  BetaWithoutKeys,   // backward: dbeta lacks its key part
+  LastHead,          // backward: dq and dk of the last value head of a group alone
+  NoLastGate,        // backward: dG lacks what decays the state
+  NoDiagonal,        // backward: a token's own score gives nothing to dq and dk
+  StaleGradients,    // backward: rows of a buffer are read before slower warps have stored them
+  HeadOfGroup,       // A_log and dt_bias by the query head
 };
 
 struct Job {
@@ -59,7 +65,30 @@ struct Job {
   std::uint16_t* o;
   float *final_state, *g_tap, *beta_tap;
   std::byte* images;  // [chunks of all sequences, HV]
+  std::byte* trails;  // the same, for the backward; null: a forward
   Defect defect;
+};
+
+// What the two state passes leave of a chunk for the backward, bf16, rows of v:
+//   states    S at the chunk's start     128 columns of v x 128 channels
+//   adjoints  dS at its end              the same
+//   written   v'                         128 columns of v x 64 tokens
+//   solved    (I + L)^-T dv'             the same
+constexpr std::uint32_t kStates = 0, kAdjoints = 32768, kWritten = 65536, kSolved = 81920,
+                        kTrail = 98304;
+constexpr int kMostColumns = 128;  // of v, in a backward
+
+// What a backward has beside the job of its forward.
+struct Adjoint {
+  const std::uint16_t* d_o;
+  const float* d_state;  // of the final state, may be null
+  std::uint16_t* d_v;
+  float *d_q, *d_k;                 // of each value head and of normalised rows: [tokens, HV, K]
+  float* d_g;                       // where gates are given
+  std::uint16_t *d_raw, *d_beta;    // of raw gates; of beta or its logits
+  float *d_beta_wide, *d_g_wide;    // f32 taps of both, may be null
+  float *d_bias_parts, *d_A_parts;  // [chunks, HV, K] and [chunks, HV], null where not wanted
+  float* d_h0;
 };
 
 struct Sequence {
@@ -102,6 +131,9 @@ __device__ inline Rows rows_of(const Job& p, int chunk) {
   return {first + begin, static_cast<int>(left < kChunk ? left : kChunk)};
 }
 
+__device__ inline std::byte* trail_of(const Job& p, std::int64_t chunk, int hv) {
+  return p.trails + (chunk * p.HV + hv) * kTrail;
+}
 __device__ inline std::byte* image_of(const Job& p, std::int64_t chunk, int hv) {
   return p.images + (chunk * p.HV + hv) * kImage;
 }
