@@ -3,6 +3,7 @@
 // '*' is all others) is changed, one value at a time.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
