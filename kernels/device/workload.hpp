@@ -47,9 +47,9 @@ class Workload {
       for (const TensorSpec& spec : kernel.saved(problem, options_)) add(spec, saved_);
     for (const Direction d : {Direction::Forward, Direction::Backward})
       if (kernel.workspace && (backward || d == Direction::Forward)) {
+        std::span<std::byte>& space = d == Direction::Forward ? forward_space_ : backward_space_;
         memory_.emplace_back(kernel.workspace(problem, options_, d));
-        (d == Direction::Forward ? forward_space_ : backward_space_) = {memory_.back().data(),
-                                                                        memory_.back().size()};
+        space = std::span<std::byte>(memory_.back().data(), memory_.back().size());
       }
   }
   void forward() { kernel_.forward(launch(outputs_, forward_space_)); }
