@@ -237,7 +237,7 @@ Contract contract() {
              .dtypes = {Dtype::BF16},
              .accumulate = Dtype::F32,
              .chunk = hopper::kChunk,
-             .fidelity = Fidelity::Faithful,
+             .fidelity = Fidelity::Partial,
              .invariant = {"batch", "split", "causal"}};
   for (const char* where : {"products", "between", "aqk", "m", "kbg", "kg", "qg", "h", "residual",
                             "v_new", "dv_new", "dh", "adjoint"})

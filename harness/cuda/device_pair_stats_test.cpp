@@ -69,7 +69,7 @@ std::string compare(Dtype dtype, std::int64_t elements, std::int64_t one_in, boo
 int compare_all() {
   int wrong = 0;
   for (const Dtype dtype : kAll)
-    for (const std::int64_t elements : {1, 7, 33, 4096, 100003, 2000000})
+    for (const std::int64_t elements : {1, 33, 4096, 100003})
       for (const std::int64_t one_in : {1, 997})
         for (const bool wild : {false, true}) {
           // Random bits of f64 overflow every sum of squares.
