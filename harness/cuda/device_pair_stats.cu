@@ -1,6 +1,7 @@
 // One pass over a pair of tensors: threads read 16 bytes of each side at a time, sum in registers
 // and count in shared memory; blocks leave their part, and the last one adds the parts in order.
 #include <algorithm>
+#include <cfloat>
 #include <cuda_runtime_api.h>
 #include <vector>
 
@@ -102,7 +103,7 @@ __device__ void add(Thread& t, typename Stored<kDtype>::Code a_code,
     const double relative = size / fabs(a);
     if (relative > t.max_rel) {
       t.max_rel = relative;
-      t.near_rel = static_cast<float>(relative) * 0.9999F;
+      t.near_rel = fminf(static_cast<float>(relative) * 0.9999F, FLT_MAX);  // never infinite
     }
   }
   std::int64_t a_rank = 0, b_rank = 0;
