@@ -219,7 +219,7 @@ const Register forward_only{Explanation{
 const Register forward_only_on_gpus{
     Explanation{.op = "kda",
                 .direction = "backward",
-                .kernel = "kda.cuda_chunked_*",
+                .kernel = "kda.cuda_chunk*",
                 .hole = "the kernel has no backward",
                 .why = "a forward for inference; gradients are taken on the CPU or with LibTorch"}};
 
