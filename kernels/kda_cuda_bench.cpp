@@ -5,7 +5,7 @@
 #include <list>
 #include <string>
 
-#include "kernels/device/workload.hpp"
+#include "kernels/device/workload_bench.hpp"
 
 namespace parity::kda_kernel {
 namespace {

@@ -4,7 +4,7 @@
 #include <list>
 #include <string>
 
-#include "kernels/device/workload.hpp"
+#include "kernels/device/workload_bench.hpp"
 
 namespace parity::nvfp4 {
 namespace {

@@ -44,7 +44,7 @@ class Series {
   const Resolution& resolution() const { return resolution_; }
   std::int64_t not_finite() const { return not_finite_; }
   std::int64_t first_not_finite() const { return first_not_finite_; }  // its step
-  std::uint64_t digest() const { return digest_; }  // of all steps and values, in order
+  std::uint64_t digest() const { return digest_; }     // of all steps and values, in order
   std::int64_t restarts() const { return restarts_; }  // times that the step did not go up
   std::int64_t first_restart() const { return first_restart_; }
   // Steps that count, ascending and disjoint.
