@@ -1,5 +1,6 @@
-// The backward's last kernel but the sums: one thread block of 512 for each chunk and value head.
-// With the trail's S, dS, v' and y = (I + L)^-T dv' (kda.md §4.1, through y in place of dW and dM):
+// The backward's last kernel but the sums (its end is in finish.cuh): one thread block of 512 for
+// each chunk and value head. With the trail's S, dS, v' and y = (I + L)^-T dv' (kda.md §4.1,
+// through y in place of dW and dM):
 //   dA = scale tril(dO v'^T);  dL = -strict_tril(y v'^T)
 //   dq = scale 2^G (dO S^T) + sum_j dA_ij k_j 2^(G_i - G_j)
 //   dk = beta (2^G (-y S^T) + r) + col + 2^(G_end - G) (v' dS^T)
@@ -9,7 +10,9 @@
 //   dG = q dq + k (dk of rows) - k (dk of columns), and at the end what decays the state
 // Sums of tokens in different sub-chunks of 16 are products in bf16 about boundaries at 32, 16 and
 // 48 like the forward's; those within a sub-chunk are made in f32, decay by decay, each thread for
-// one channel. A token with itself takes no part in dG, where its two terms cancel.
+// one channel. A token with itself takes no part in dG, where its two terms cancel. Shared memory
+// takes nearly all of L1, so that a register that does not fit costs a way to L2: what a thread
+// needs of its 16 tokens only once lies in shared memory.
 #pragma once
 
 #include "kernels/kda/hopper/prepare.cuh"
@@ -34,11 +37,12 @@ struct GradientShared {
     };
   };
   std::uint16_t dA[kChunk * kScoreRow], dL[kChunk * kScoreRow];
-  float dA_own[4][kSub][kSub], dL_own[4][kSub][kSub];  // diagonal blocks
+  float2 own[4][kSub][kSub];      // diagonal blocks, columns first: dA and dL of [column][row]
+  float raw[kChunk * kChannels];  // gates as given
   float buffer[kChunk * kWideRow];
   float totals[4][kChannels], sums[4][kChannels], at_end[4][kChannels], past[4][kChannels];
   float factors[4][32];  // of the norms: rows of q, rows of k
-  float squares[4][4][32], by_row[4][4][32];
+  float squares[4][4][32], by_row[4][4][kSub];
   float beta[kChunk], parts[16];
 };
 
@@ -85,12 +89,16 @@ __device__ void add_block(const std::uint16_t* scores, const std::uint16_t* oper
   device::multiply_bf16(d, rows, columns[0], columns[1]);
 }
 
+// Begins a copy; wait_copies() waits for all that the thread began.
 __device__ inline void copy_rows(std::uint16_t* to, const std::byte* from, int width, int row_to) {
   const int pieces = width / 8;
   for (int i = threadIdx.x; i < kMostColumns * pieces; i += kGradientThreads)
-    *reinterpret_cast<uint4*>(to + i / pieces * row_to + i % pieces * 8) =
-        *reinterpret_cast<const uint4*>(from + i * 16);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     device::shared_address(to + i / pieces * row_to + i % pieces * 8)),
+                 "l"(from + i * 16)
+                 : "memory");
 }
+__device__ inline void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // A warp's 16 rows and 8 kTiles channels into the buffer.
 template <int kTiles>
@@ -111,8 +119,7 @@ struct Column {
   const float* factors;                     // of the norms, in shared memory
   float c[kSub];                            // log2 of the decay from the sub-chunk's start
   float before, after;                      // decays of whole sub-chunks, as in the forward
-  float dq[kSub], row[kSub], column[kSub];  // dq; dk as a row of scores, and as a column of them
-  float by_row[kSub];                       // of dbeta
+  float dq[kSub], row[kSub], column[kSub];  // dq; dk / beta as a row of scores; dk as a column
 
   __device__ float q(int i) const { return device::low_bf16(qk[i]) * factors[i]; }
   __device__ float k(int i) const { return device::high_bf16(qk[i]) * factors[kSub + i]; }
@@ -125,35 +132,79 @@ struct Raw {
     bias = p.bias && channel < p.K ? p.bias[hv * p.K + channel] : 0.0F;
   }
 };
-__device__ inline float raw_gate(const Job& p, std::int64_t at) {
-  return p.gate == GateKind::Given
-             ? static_cast<const float*>(p.gate_in)[at]
-             : device::low_bf16(static_cast<const std::uint16_t*>(p.gate_in)[at]);
+
+// The column's 16 elements of one head of a tensor, zero behind the end.
+template <class T>
+__device__ void load_tokens(const T* tensor, const Rows& rows, int heads, int head, int width,
+                            const Column& own, T (&to)[kSub]) {
+  const std::int64_t stride = std::int64_t{heads} * width;
+  const T* at = tensor + (rows.first + own.sub * kSub) * stride + head * width + own.channel;
+#pragma unroll
+  for (int i = 0; i < kSub; ++i) to[i] = i < own.rows && own.channel < width ? at[i * stride] : T{};
 }
 
 // Keys, gates and the norms' factors of the thread's column.
 __device__ inline void load_column(const Job& p, const Rows& rows, int hv, GradientShared& shared,
                                    Column& own) {
   const int head = hv / (p.HV / p.H), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  std::uint16_t q[kSub], k[kSub];
+  load_tokens(p.q, rows, p.H, head, p.K, own, q);
+  load_tokens(p.k, rows, p.H, head, p.K, own, k);
+  float* gates = shared.raw + own.sub * kSub * kChannels + own.channel;
+  if (p.gate == GateKind::Given) {
+    float x[kSub];
+    load_tokens(static_cast<const float*>(p.gate_in), rows, p.HV, hv, p.K, own, x);
+#pragma unroll
+    for (int i = 0; i < kSub; ++i) gates[i * kChannels] = x[i];
+  } else {
+    std::uint16_t x[kSub];
+    load_tokens(static_cast<const std::uint16_t*>(p.gate_in), rows, p.HV, hv, p.K, own, x);
+#pragma unroll
+    for (int i = 0; i < kSub; ++i) gates[i * kChannels] = device::low_bf16(x[i]);
+  }
   const Raw raw(p, hv, own.channel);
   float squares[32], sum = 0;
 #pragma unroll
   for (int i = 0; i < kSub; ++i) {
-    const std::int64_t token = rows.first + own.sub * kSub + i;
-    const bool there = i < own.rows && own.channel < p.K;
-    own.qk[i] = 0;
-    if (there) {
-      const std::int64_t at = (token * p.H + head) * p.K + own.channel;
-      own.qk[i] = p.q[at] | static_cast<std::uint32_t>(p.k[at]) << 16;
-      const float x = raw_gate(p, (token * p.HV + hv) * p.K + own.channel);
-      sum = fmaf(precise_gate(p.gate, p.lower, raw.coefficient, x + raw.bias), kLog2e, sum);
-    }
-    own.c[i] = sum;
-    const float q = device::low_bf16(own.qk[i]), k = device::high_bf16(own.qk[i]);
-    squares[i] = q * q, squares[kSub + i] = k * k;
+    own.qk[i] = q[i] | static_cast<std::uint32_t>(k[i]) << 16;
+    const float of_q = device::low_bf16(q[i]), of_k = device::low_bf16(k[i]);
+    squares[i] = of_q * of_q, squares[kSub + i] = of_k * of_k;
   }
-  shared.totals[own.sub][own.channel] = sum;
   if (p.l2norm) shared.squares[own.sub][warp % 4][lane] = sums_by_lane(squares);
+  float* sums = shared.buffer + own.sub * kSub * kWideRow + own.channel;
+#pragma unroll 1
+  for (int i = 0; i < kSub; ++i) {
+    if (i < own.rows && own.channel < p.K)
+      sum = fmaf(gate_of(p.gate, p.lower, raw.coefficient, gates[i * kChannels] + raw.bias), kLog2e,
+                 sum);
+    sums[i * kWideRow] = sum;
+  }
+#pragma unroll
+  for (int i = 0; i < kSub; ++i) own.c[i] = sums[i * kWideRow];
+  shared.totals[own.sub][own.channel] = sum;
+}
+
+// Sums of 16 values over the lanes of a warp: lane l has that of value l % 16.
+__device__ inline float sums_of_rows(float (&values)[32]) {
+  const float half = sums_by_lane<8>(values);
+  return half + __shfl_xor_sync(0xFFFFFFFFU, half, 16);
+}
+
+// dbeta's part y . v, before the products need the registers.
+__device__ inline void share_values(GradientShared& shared, const Column& own,
+                                    const std::uint16_t (&v)[kSub]) {
+  std::uint32_t y[kSub / 2];
+  const auto* from =
+      reinterpret_cast<const uint4*>(shared.solved + own.channel * kScoreRow + own.sub * kSub);
+  memcpy(y, from, 16), memcpy(y + 4, from + 1, 16);
+  float values[32];
+#pragma unroll
+  for (int i = 0; i < kSub; ++i)
+    values[i] =
+        device::low_bf16(v[i]) * (i % 2 ? device::high_bf16(y[i / 2]) : device::low_bf16(y[i / 2]));
+  const float sum = sums_of_rows(values);
+  const int lane = threadIdx.x % 32;
+  if (lane < kSub) shared.by_row[own.sub][threadIdx.x / 32 % 4][lane] = sum;
 }
 
 __device__ inline void finish_column(const Job& p, GradientShared& shared, Column& own) {
@@ -190,8 +241,7 @@ __device__ inline void score_gradients(const Job& p, GradientShared& shared) {
       const int i = g + e / 2 * 8, j = tile * 8 + 2 * t + e % 2;
       const float of_A = p.scale * dA[tile][e], of_L = -dL[tile][e];
       if (m == n) {
-        shared.dA_own[m][i][j] = of_A;
-        shared.dL_own[m][i][j] = of_L;
+        shared.own[m][j][i] = float2{of_A, of_L};
       } else {
         const int at = (m * kSub + i) * kScoreRow + n * kSub + j;
         shared.dA[at] = static_cast<std::uint16_t>(device::pack_bf16(of_A, 0));
@@ -201,8 +251,8 @@ __device__ inline void score_gradients(const Job& p, GradientShared& shared) {
 }
 
 // The parts that come from and go to the state.
-__device__ inline void state_parts(const Job& p, const Rows& rows, int hv, GradientShared& shared,
-                                   const std::byte* image, Column& own) {
+__device__ inline void state_parts(const Job& p, GradientShared& shared, const std::byte* image,
+                                   Column& own) {
   const int warp = threadIdx.x / 32, m = warp % 4, first = warp / 4 * 32;
   const float* column = shared.buffer + own.sub * kSub * kWideRow + own.channel;
   const auto spread = [&](const float(&d)[4][4]) {
@@ -224,16 +274,8 @@ __device__ inline void state_parts(const Job& p, const Rows& rows, int hv, Gradi
     add_product<true, 2, 8>(shared.solved + m * kSub, kScoreRow, shared.states + first, kRow, d);
     spread(d);
 #pragma unroll
-    for (int i = 0; i < kSub; ++i) {
-      const float inner = -column[i * kWideRow] * (power(own.c[i]) * own.before);
-      const int at = own.sub * kSub + i;
-      own.row[i] = inner * shared.beta[at];
-      own.by_row[i] = p.defect == Defect::BetaWithoutKeys ? 0.0F : inner * own.k(i);
-      if (i < own.rows && own.channel < p.V) {
-        const float v = device::low_bf16(p.v[((rows.first + at) * p.HV + hv) * p.V + own.channel]);
-        own.by_row[i] += device::low_bf16(shared.solved[own.channel * kScoreRow + at]) * v;
-      }
-    }
+    for (int i = 0; i < kSub; ++i)
+      own.row[i] = -column[i * kWideRow] * (power(own.c[i]) * own.before);
   }
   float d[4][4] = {};
   add_product<true, 2, 8>(shared.written + m * kSub, kScoreRow, shared.adjoints + first, kRow, d);
@@ -317,11 +359,8 @@ __device__ inline void add_between(GradientShared& shared, Column& own) {
   __syncthreads();
   if (own.sub > 0)
 #pragma unroll
-    for (int i = 0; i < kSub; ++i) {
-      const float r = column[i * kWideRow] * power(own.c[i]);
-      own.row[i] = fmaf(shared.beta[own.sub * kSub + i], r, own.row[i]);
-      own.by_row[i] = fmaf(r, own.k(i), own.by_row[i]);
-    }
+    for (int i = 0; i < kSub; ++i)
+      own.row[i] = fmaf(column[i * kWideRow], power(own.c[i]), own.row[i]);
   __syncthreads();
   {
     float d[3][1][4] = {}, far[4] = {};
@@ -343,27 +382,6 @@ __device__ inline void add_between(GradientShared& shared, Column& own) {
 #pragma unroll
     for (int i = 0; i < kSub; ++i)
       own.column[i] = fmaf(column[i * kWideRow], power(own.c[kSub - 1] - own.c[i]), own.column[i]);
-}
-
-// Sums over earlier and later tokens of the own sub-chunk.
-__device__ inline void add_within(const GradientShared& shared, Column& own) {
-  const auto& dA = shared.dA_own[own.sub];
-  const auto& dL = shared.dL_own[own.sub];
-#pragma unroll
-  for (int j = 0; j < kSub - 1; ++j) {
-    const float kj = own.k(j);
-    float column = 0;
-#pragma unroll
-    for (int i = j + 1; i < kSub; ++i) {
-      const float decay = power(own.c[i] - own.c[j]), k = kj * decay, a = dA[i][j], l = dL[i][j];
-      const float beta = shared.beta[own.sub * kSub + i], ki = own.k(i), lb = l * beta;
-      own.dq[i] = fmaf(a, k, own.dq[i]);
-      own.row[i] = fmaf(lb, k, own.row[i]);
-      own.by_row[i] = fmaf(l * k, ki, own.by_row[i]);
-      column = fmaf(fmaf(a, own.q(i), lb * ki), decay, column);
-    }
-    own.column[j] += column;
-  }
 }
 
 }  // namespace parity::kda_kernel::hopper
