@@ -51,7 +51,7 @@ const Register tails{CaseSet{
               sizes("B1,T17,H2,K8,V24"), sizes("B1,T31,H2,K8,V24"), sizes("B1,T33,H2,K8,V24"),
               sizes("B1,T63,H2,K8,V24"), sizes("B1,T64,H2,K8,V24"), sizes("B1,T65,H2,K8,V24")},
     .dtypes = {Dtype::F32},
-    .fills = {mixed(), steep()},
+    .fills = {mixed()},
     .options = {kStates},
 }};
 
@@ -110,7 +110,7 @@ const Register partial{CaseSet{
     .lane = Lane::Smoke,
     .sizes = {sizes("B3,T20,H3,K5,V33"), sizes("B1,T129,H1,K33,V7"), sizes("B1,T132,H4,K8,V33")},
     .dtypes = {Dtype::F32},
-    .fills = {ordinary(), open_gate()},
+    .fills = {ordinary()},
     .options = {kPlain, {{"h0", "1"}}, {{"dht", "1"}}},
 }};
 

@@ -33,9 +33,9 @@ const Register wider{CaseSet{
 const Register more_tails{CaseSet{
     .op = "kda",
     .what = "every kind of last sub-chunk and last chunk",
-    .sizes = {sizes("B1,T2,H2,K16,V8"), sizes("B1,T18,H2,K16,V8"), sizes("B1,T32,H2,K16,V8"),
-              sizes("B1,T80,H2,K16,V8"), sizes("B1,T127,H2,K16,V8"), sizes("B1,T128,H2,K16,V8"),
-              sizes("B1,T193,H2,K16,V8")},
+    .sizes = {sizes("B1,T2,H2,K16,V8"), sizes("B1,T16,H2,K16,V8"), sizes("B1,T18,H2,K16,V8"),
+              sizes("B1,T32,H2,K16,V8"), sizes("B1,T65,H2,K16,V8"), sizes("B1,T80,H2,K16,V8"),
+              sizes("B1,T127,H2,K16,V8"), sizes("B1,T128,H2,K16,V8"), sizes("B1,T193,H2,K16,V8")},
     .dtypes = {Dtype::F32},
     .fills = {mixed(), steep()},
     .options = {options("dht=1,h0=1"), {}},
