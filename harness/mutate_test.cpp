@@ -127,12 +127,13 @@ TEST(Mutate, TheCleanTwinIsJudgedBeforeItsMutant) {
 }
 
 // Kernels of a library that the suite's worker loads: what their mutants meet here.
-MutationReport of_elsewhere(const std::string& library) {
+MutationReport of_elsewhere(const std::string& library, std::vector<Dtype> dtypes = {}) {
   MutateOptions options = only("test_scaled.elsewhere!P-far");
   options.suite.torch_library = library;
   options.elsewhere = {{.op = "test_scaled",
                         .name = "test_scaled.elsewhere",
                         .environment = "torch",
+                        .contract = {.dtypes = std::move(dtypes)},
                         .backward = [](const Launch&) {},
                         .faults = {{.id = "P-far", .what = "a fault of a kernel elsewhere"}}}};
   return mutate(options);
@@ -153,6 +154,15 @@ TEST(Mutate, WhereTheLibraryLacksTheKernelItsMutantsSaySo) {
   const MutantRecord& m = record(report, "test_scaled.elsewhere!P-far");
   EXPECT_EQ(m.status, "unsupported");
   EXPECT_NE(m.reason.find("does not hold this kernel"), std::string::npos) << m.reason;
+}
+
+// A kernel whose data type no case has is a hole, not a kernel that refuses.
+TEST(Mutate, AFaultThatNoCaseOfItsTypeMeetsSurvives) {
+  const MutationReport report = of_elsewhere("/no/such/library.so", {Dtype::E4M3});
+  const MutantRecord& m = record(report, "test_scaled.elsewhere!P-far");
+  EXPECT_EQ(m.status, "survived");
+  EXPECT_EQ(m.reason, kNoCase);
+  EXPECT_EQ(report.exit, 4);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ MutationPlan MutationPlanner::plan(const std::vector<Mutant>& mutants,
 void MutationPlanner::add_kernels(Builder& b, const std::vector<Mutant>& mutants, const Case& c) {
   for (const KernelDef* const known : kernels_) {
     const KernelDef& kernel = *known;
-    if (kernel.op != c.op || (c.set && !glob_match(c.set->kernels, kernel.name))) continue;
+    if (!is_candidate(kernel, c)) continue;
     for (const Variant& variant : kernel.variants) {
       Candidate clean = candidate_of(kernel, variant.options, c);
       const std::string why = clean.unsupported;

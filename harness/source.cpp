@@ -24,6 +24,10 @@ Subject without_candidates(const Case& problem) {
   return subject;
 }
 
+bool in_set(const KernelDef& kernel, const Case& problem) {
+  return kernel.op == problem.op && (!problem.set || glob_match(problem.set->kernels, kernel.name));
+}
+
 bool takes(const KernelDef& kernel, Dtype dtype) {
   const std::vector<Dtype>& list = kernel.contract.dtypes;
   return list.empty() || std::ranges::find(list, dtype) != list.end();
@@ -63,14 +67,17 @@ bool runs(const KernelDef& kernel, std::size_t variant, const Case& problem) {
 
 }  // namespace
 
+bool is_candidate(const KernelDef& kernel, const Case& problem) {
+  return in_set(kernel, problem) && takes(kernel, problem.dtype) &&
+         implements_chain(kernel, problem);
+}
+
 Subject subject_of(const Case& problem, std::string_view kernels) {
   Subject subject = without_candidates(problem);
   for (const KernelDef& kernel : registry().kernels) {
-    if (kernel.op != problem.op || !glob_match(kernels, kernel.name)) continue;
-    if (problem.set && !glob_match(problem.set->kernels, kernel.name)) continue;
+    if (!glob_match(kernels, kernel.name)) continue;
     const bool asked_for = kernels == kernel.name;
-    if (!asked_for && !takes(kernel, problem.dtype)) continue;
-    if (!asked_for && !implements_chain(kernel, problem)) continue;
+    if (asked_for ? !in_set(kernel, problem) : !is_candidate(kernel, problem)) continue;
     for (std::size_t v = 0; v < kernel.variants.size(); ++v)
       if (runs(kernel, v, problem))
         subject.candidates.push_back(candidate_of(kernel, kernel.variants[v].options, problem));

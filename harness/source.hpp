@@ -64,6 +64,9 @@ struct Subject {
   std::vector<Candidate> candidates = {};
 };
 
+// Whether the kernel is asked about the case at all: its op, the kernels of the case's set, a data
+// type and a chain that it has. What else it refuses, it says of the case (candidate_of).
+bool is_candidate(const KernelDef&, const Case&);
 // The subject of one generated case, with every kernel of its op whose name matches the glob and
 // whose contract takes the dtype (a kernel that is named in full and does not take it is a
 // candidate that says why).

@@ -2,6 +2,7 @@
 // (k3.md §7, tolerance.md §12); and recorded runs of FSDP2, from their local gradients on.
 #include <algorithm>
 
+#include "references/fsdp/bits.hpp"
 #include "references/fsdp/ranks.hpp"
 #include "references/fsdp/replay.hpp"
 #include "references/fsdp/training.hpp"
@@ -55,13 +56,8 @@ const Register op{OpDef{
 }};
 
 Bound exact_bound(const Case&, const Contract&, const TensorSpec&) {
-  return {
-      .kind = BoundKind::Exact,
-      .rho = 0,
-      .c_acc = 0,
-      .subnormals = 0,
-      .strict_signed_zero = true,
-      .why = "the same local gradients, added, divided and rounded as stated: every bit follows"};
+  return every_bit(
+      "the same local gradients, added, divided and rounded as stated: every bit follows");
 }
 const Register bound{BoundDef{.op = "fsdp", .bound = exact_bound}};
 

@@ -36,7 +36,6 @@ struct Arguments {
   // how they run
   int jobs = 0;
   int repeat = 1;
-  int repeats = 3;  // bench
   bool bitwise = false;
   double timeout_s = 60;
   std::int64_t memory_mib = 8192;
@@ -57,8 +56,6 @@ struct Arguments {
   bool coverage = false;                  // list
   std::int64_t clean = -1;                // mutate: clean variants at least; -1: the lane's
   std::string write = {};                 // registry: the file
-  bool write_ledger = false;              // check
-  std::string explained = {};             // check: why bounds were loosened
   std::string file = {};                  // golden freeze: the file
   bool contiguous = false;                // golden freeze
   bool digests = false;                   // golden verify
@@ -83,8 +80,6 @@ int show_checkpoint(const Arguments&);
 int diff(const Arguments&);
 int run(const Arguments&);
 int mutate(const Arguments&);
-int bench(const Arguments&);
-int check(const Arguments&);
 int gate(const Arguments&);
 int write_registry(const Arguments&);
 int golden_freeze(const Arguments&);

@@ -12,8 +12,8 @@
 #include <map>
 
 #include "harness/case.hpp"
-#include "harness/cli/arguments.hpp"
 #include "harness/cli/terminal.hpp"
+#include "harness/cli/verb.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
 #include "harness/text.hpp"
@@ -202,7 +202,10 @@ std::string regex_of(const std::vector<std::string>& globs) {
   return regex.empty() ? "." : regex + ")" + kSettings;
 }
 
-}  // namespace
+struct Given {
+  std::vector<std::string> only = {};
+  int repeats = 3;
+} given;
 
 int bench(const Arguments& args) {
   if (const std::string library = torch_library_path();
@@ -210,13 +213,13 @@ int bench(const Arguments& args) {
     if (!::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL))
       complain(fmt::format("{} cannot be loaded: {}", library, ::dlerror()));
   std::vector<std::string> flags = {"parity",
-                                    fmt::format("--benchmark_repetitions={}", args.repeats)};
+                                    fmt::format("--benchmark_repetitions={}", given.repeats)};
   std::vector<char*> argv;
   for (std::string& flag : flags) argv.push_back(flag.data());
   int argc = static_cast<int>(argv.size());
   benchmark::Initialize(&argc, argv.data());
   Collector collector(args.quiet || args.json);
-  benchmark::RunSpecifiedBenchmarks(&collector, regex_of(args.only));
+  benchmark::RunSpecifiedBenchmarks(&collector, regex_of(given.only));
   std::vector<std::string>
       limits;  // that the filter left out: a share needs its limit, of the same minute
   for (const Measured& m : collector.measured)
@@ -224,9 +227,9 @@ int bench(const Arguments& args) {
   if (!limits.empty()) benchmark::RunSpecifiedBenchmarks(&collector, regex_of(limits));
   benchmark::Shutdown();
   if (collector.measured.empty())
-    throw UsageError(args.only.empty()
+    throw UsageError(given.only.empty()
                          ? "this executable holds no benchmark"
-                         : fmt::format("--only {}: no such benchmark", args.only.front()));
+                         : fmt::format("--only {}: no such benchmark", given.only.front()));
   print(args.json ? json(collector.measured) : table(collector.measured));
   // A rival that is not installed is no fault.
   const bool broken = std::ranges::any_of(collector.measured, [](const Measured& m) {
@@ -235,4 +238,24 @@ int bench(const Arguments& args) {
   return broken ? 3 : 0;
 }
 
+const RegisterVerb verb{{
+    .path = "bench",
+    .what =
+        "Speed of kernels, of the comparator and of rival rules, beside a limit measured in the "
+        "same run",
+    .examples = "  parity bench --only 'compare/*' --repeats 5\n  parity bench --json > bench.json",
+    .options = {{.names = "--only",
+                 .type = "GLOB",
+                 .to = &given.only,
+                 .what = "Keep benchmarks that match this glob"},
+                {.names = "--repeats",
+                 .type = "N",
+                 .to = &given.repeats,
+                 .what = "Measurements of each; the median counts",
+                 .least = 1,
+                 .most = 1000}},
+    .call = bench,
+}};
+
+}  // namespace
 }  // namespace parity::cli

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "harness/build_info.hpp"
-#include "harness/cli/arguments.hpp"
 #include "harness/cli/coverage.hpp"
 #include "harness/cli/ledger.hpp"
 #include "harness/cli/terminal.hpp"
+#include "harness/cli/verb.hpp"
 #include "harness/environment.hpp"
 #include "harness/failure.hpp"
 #include "harness/walk.hpp"
@@ -179,6 +179,11 @@ struct Lint {
   }
 };
 
+struct Given {
+  bool write_ledger = false;
+  std::string explained = {};  // why bounds were loosened
+} given;
+
 }  // namespace
 
 std::vector<Finding> lint(const Registry& all, std::string_view today) {
@@ -195,21 +200,23 @@ std::vector<Finding> lint(const Registry& all, std::string_view today) {
   return std::move(lint.findings);
 }
 
+namespace {
+
 int check(const Arguments& args) {
   std::vector<Finding> findings = lint(registry(), today());
   std::ranges::move(findings_of(coverage()), std::back_inserter(findings));
   const fs::path file = ledger_file();
   LedgerReport ledger;
-  if (!args.explained.empty() && !args.write_ledger)
+  if (!given.explained.empty() && !given.write_ledger)
     throw UsageError("--explained goes with --write-ledger");
   if (!file.empty()) {
     const std::vector<LedgerLine> old =
         fs::exists(file) ? parse_ledger(reports::slurp(file)) : std::vector<LedgerLine>{};
     const bool whole = std::ranges::count(build_info().compiler, "cuda", &NamedText::name) > 0;
-    ledger = compare_ledger(registry(), old, args.explained, whole);
+    ledger = compare_ledger(registry(), old, given.explained, whole);
     findings.insert(findings.end(), ledger.loosened.begin(), ledger.loosened.end());
-    if (args.write_ledger) reports::write_atomically(file, print_ledger(ledger.lines));
-  } else if (args.write_ledger) {
+    if (given.write_ledger) reports::write_atomically(file, print_ledger(ledger.lines));
+  } else if (given.write_ledger) {
     throw UsageError(
         "--write-ledger: no golden folder here, nor beside the executable, that would "
         "say where the sources are");
@@ -236,13 +243,32 @@ int check(const Arguments& args) {
   else
     text += fmt::format("{} in the ledger{}\n",
                         reports::count_of(static_cast<std::int64_t>(ledger.lines.size()) -
-                                              (args.write_ledger ? 0 : ledger.unknown),
+                                              (given.write_ledger ? 0 : ledger.unknown),
                                           "bound"),
-                        ledger.unknown && !args.write_ledger
+                        ledger.unknown && !given.write_ledger
                             ? fmt::format(", {} not yet: --write-ledger adds them", ledger.unknown)
                             : "");
   print(text);
   return exit;
 }
 
+const RegisterVerb verb{{
+    .path = "check",
+    .what =
+        "Lint of what is registered: ops without reference, case or mutant, bounds without a "
+        "reason or wider than the ledger (cases/BOUNDS.tsv) has them, expired waivers, holes in "
+        "the coverage that nothing explains, colliding names",
+    .examples = "  parity check\n"
+                "  parity check --write-ledger        bounds that are new or tighter\n"
+                "  parity check --write-ledger --explained 'P is kept in bf16 now'",
+    .options = {{.names = "--write-ledger",
+                 .to = &given.write_ledger,
+                 .what = "Bring the ledger of bounds up to date"},
+                {.names = "--explained",
+                 .to = &given.explained,
+                 .what = "Why bounds were loosened; goes into their lines of the ledger"}},
+    .call = check,
+}};
+
+}  // namespace
 }  // namespace parity::cli

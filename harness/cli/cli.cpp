@@ -74,6 +74,7 @@ struct Cli {
     for (const Option& each : declared.options) option(sub, each);
     if (declared.shared.selection && !declared.shared.cases) selection(sub);
     if (declared.shared.cases) cases(sub);
+    if (declared.shared.candidate) candidate(sub);
     if (declared.shared.execution) execution(sub);
     if (declared.shared.dumps) dumps(sub);
     if (declared.shared.folder) folder(sub);
@@ -93,7 +94,8 @@ struct Cli {
         ->type_name("FILE")
         ->allow_extra_args(false);
     sub->add_option("--lane", args.lane,
-                    "smoke (seconds), full, sweep (full with rotating seeds), long")
+                    "smoke (seconds), full, sweep (full with rotating seeds), long; default: the "
+                    "smallest that has a case for each glob")
         ->type_name("LANE");
     sub->add_option("--kernel", args.kernel, "Only kernels that match this glob")
         ->type_name("NAME");
@@ -111,7 +113,7 @@ struct Cli {
         ->type_name("WORD")
         ->capture_default_str();
     sub->add_option("--check", args.check,
-                    "Only cases of this check: parity, bitwise, exact, recording, golden")
+                    "Only cases of this check: parity, bitwise, exact, sharded, recording, golden")
         ->type_name("WORD");
     sub->add_option("--start", args.start, "Begin with this case; those before it are left out")
         ->type_name("ID");
@@ -125,6 +127,20 @@ struct Cli {
     sub->add_flag(
         "--bitwise", args.bitwise,
         "Judge the claims of bit equality (repeats, splits, chunks, batches) on the chosen cases");
+  }
+  void candidate(CLI::App* sub) {
+    sub->add_option("--fault", args.fault,
+                    "Switch this fault of the kernels on (`parity list --json` has them): what the "
+                    "report says of a defect that is known")
+        ->type_name("ID");
+    sub->add_option("--exec", args.exec,
+                    "Judge this command instead of kernels: it reads its inputs from {in} and "
+                    "writes its results to {out} (.safetensors; {in.npz}, {out.h5} for others)")
+        ->type_name("COMMAND");
+    sub->add_option("--contract", args.contract,
+                    "What the command of --exec promises: f32, f64, or a contract of the op's "
+                    "kernels; default: the op's own for the data type")
+        ->type_name("NAME");
   }
   void execution(CLI::App* sub) {
     sub->add_option("-j,--jobs", args.jobs, "Cases at a time; 0: one per core")
@@ -197,18 +213,7 @@ struct Cli {
 
     sub = verb(app, "run", run);
     cases(sub);
-    sub->add_option("--fault", args.fault,
-                    "Switch this fault of the kernels on (`parity list --json` has them): what the "
-                    "report says of a defect that is known")
-        ->type_name("ID");
-    sub->add_option("--exec", args.exec,
-                    "Judge this command instead of kernels: it reads its inputs from {in} and "
-                    "writes its results to {out} (.safetensors; {in.npz}, {out.h5} for others)")
-        ->type_name("COMMAND");
-    sub->add_option("--contract", args.contract,
-                    "What the command of --exec promises: f32, f64, or a contract of the op's "
-                    "kernels; default: the op's own for the data type")
-        ->type_name("NAME");
+    candidate(sub);
     sub->add_option("--recording", args.recordings,
                     "Judge the candidates stored in this file instead of launching kernels")
         ->type_name("FILE")
@@ -258,23 +263,6 @@ struct Cli {
     execution(sub);
     dumps(sub);
     folder(sub);
-    output(sub);
-
-    sub = verb(app, "bench", bench);
-    sub->add_option("--only", args.only, "Keep benchmarks that match this glob")
-        ->type_name("GLOB")
-        ->allow_extra_args(false);
-    sub->add_option("--repeats", args.repeats, "Measurements of each; the median counts")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1000))
-        ->capture_default_str();
-    output(sub);
-
-    sub = verb(app, "check", check);
-    sub->add_flag("--write-ledger", args.write_ledger, "Bring the ledger of bounds up to date");
-    sub->add_option("--explained", args.explained,
-                    "Why bounds were loosened; goes into their lines of the ledger")
-        ->type_name("WHY");
     output(sub);
 
     sub = verb(app, "registry", write_registry);

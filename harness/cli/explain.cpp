@@ -17,10 +17,8 @@ namespace parity::cli {
 namespace {
 
 struct Given {
-  std::string fault = {}, exec = {}, contract = {};
   bool all_mutants = false;
-};
-Given given;
+} given;
 
 std::string labelled(std::string_view label, std::string_view text) {
   return fmt::format("    {:<9}{}\n", label, reports::visible(text));
@@ -114,11 +112,7 @@ int exit_of(const std::vector<Answer>& answers) {
   return exit;
 }
 
-int explain_verb(const Arguments& from) {
-  Arguments args = from;
-  args.fault = given.fault;
-  args.exec = given.exec;
-  args.contract = given.contract;
+int explain_verb(const Arguments& args) {
   if (given.all_mutants) return explain_mutants(args);
   if (args.names.empty() && args.from.empty())
     throw UsageError("parity explain: the id of a case is missing, as a failing run prints it");
@@ -168,23 +162,11 @@ const RegisterVerb verb{{
         "  parity explain --all-mutants                    how often it is right: each fault that\n"
         "                                                  the smoke lane kills\n"
         "Exit: 0 every difference has a cause; 4 one has none; 3 a candidate died.",
-    .options = {{.names = "--fault",
-                 .type = "ID",
-                 .to = &given.fault,
-                 .what = "Switch this fault of the kernels on, as `parity run --fault`"},
-                {.names = "--exec",
-                 .type = "COMMAND",
-                 .to = &given.exec,
-                 .what = "Explain this command, as `parity run --exec`"},
-                {.names = "--contract",
-                 .type = "NAME",
-                 .to = &given.contract,
-                 .what = "What the command of --exec promises"},
-                {.names = "--all-mutants",
+    .options = {{.names = "--all-mutants",
                  .to = &given.all_mutants,
                  .what = "Explain every mutant by the code of others, and print how often the "
                          "right fault is named"}},
-    .shared = {.cases = true, .execution = true},
+    .shared = {.cases = true, .candidate = true, .execution = true},
     .call = explain_verb,
 }};
 

@@ -53,17 +53,6 @@ constexpr Entry kVerbs[] = {
     {"gate",
      {"All that CI needs in one folder and one page: goldens, recordings, lanes, mutants",
       "  parity gate --lane full --out results --force"}},
-    {"bench",
-     {"Speed of kernels, of the comparator and of rival rules, beside a limit measured in "
-      "the same run",
-      "  parity bench --only 'compare/*' --repeats 5\n  parity bench --json > bench.json"}},
-    {"check",
-     {"Lint of what is registered: ops without reference, case or mutant, bounds without "
-      "a reason or wider than the ledger (cases/BOUNDS.tsv) has them, expired waivers, "
-      "holes in the coverage that nothing explains, colliding names",
-      "  parity check\n"
-      "  parity check --write-ledger        bounds that are new or tighter\n"
-      "  parity check --write-ledger --explained 'P is kept in bf16 now'"}},
     {"registry", {"", ""}},
     {"golden",
      {"Write, check, compare and describe golden files",

@@ -20,9 +20,8 @@ constexpr double kMargin = 2;  // a case must stay this far beyond its limit, wh
 constexpr double kTrial = 15;  // seconds of one trial
 
 struct Given {
-  std::string fault = {}, exec = {}, contract = {}, save = "parity-shrunk.txt";
-};
-Given given;
+  std::string save = "parity-shrunk.txt";
+} given;
 
 double margin_of(const CaseRecord& record) {
   double margin = 0;
@@ -106,11 +105,7 @@ std::vector<std::string> float_inputs(const Case& problem) {
   return names;
 }
 
-int shrink_verb(const Arguments& from) {
-  Arguments args = from;
-  args.fault = given.fault;
-  args.exec = given.exec;
-  args.contract = given.contract;
+int shrink_verb(const Arguments& args) {
   if (args.names.empty() && args.from.empty())
     throw UsageError("parity shrink: the id of a case is missing, as a failing run prints it");
   const std::vector<Subject> subjects = candidates_of(args, lane_of(args, Lane::Smoke));
@@ -171,24 +166,12 @@ const RegisterVerb verb{{
         "                                           or --exec\n"
         "A trial counts where the op's base passes the case and the candidate fails it at least\n"
         "twice its limit (where it did so before). Exit: 0; 4 the case does not fail.",
-    .options = {{.names = "--fault",
-                 .type = "ID",
-                 .to = &given.fault,
-                 .what = "Switch this fault of the kernels on, as `parity run --fault`"},
-                {.names = "--exec",
-                 .type = "COMMAND",
-                 .to = &given.exec,
-                 .what = "Shrink for this command, as `parity run --exec`"},
-                {.names = "--contract",
-                 .type = "NAME",
-                 .to = &given.contract,
-                 .what = "What the command of --exec promises"},
-                {.names = "--save",
+    .options = {{.names = "--save",
                  .type = "FILE",
                  .to = &given.save,
                  .what = "Where the id is written for `parity run --from`; default: "
                          "parity-shrunk.txt"}},
-    .shared = {.cases = true, .execution = true},
+    .shared = {.cases = true, .candidate = true, .execution = true},
     .call = shrink_verb,
 }};
 

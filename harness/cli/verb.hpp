@@ -32,8 +32,8 @@ struct Option {
 
 // The groups of options that verbs share (Arguments holds their values).
 struct Shared {
-  bool selection = false, cases = false, execution = false, dumps = false, folder = false,
-       output = true;
+  bool selection = false, cases = false, candidate = false, execution = false, dumps = false,
+       folder = false, output = true;
 };
 
 struct Verb {

@@ -34,6 +34,15 @@ ExpectedTensor lines(std::string name, const std::vector<std::string>& text, std
                codes);
 }
 
+Bound every_bit(std::string_view why) {
+  return {.kind = BoundKind::Exact,
+          .rho = 0,
+          .c_acc = 0,
+          .subnormals = 0,
+          .strict_signed_zero = true,
+          .why = why};
+}
+
 std::vector<float> floats(const Tensor& tensor) {
   std::vector<float> values;
   for (const double x : tensor.widened()) values.push_back(static_cast<float>(x));

@@ -221,12 +221,7 @@ const Register op{OpDef{
 }};
 
 Bound exact_bound(const Case&, const Contract&, const TensorSpec&) {
-  return {.kind = BoundKind::Exact,
-          .rho = 0,
-          .c_acc = 0,
-          .subnormals = 0,
-          .strict_signed_zero = true,
-          .why = "order, rounding and division are stated: every bit follows"};
+  return every_bit("order, rounding and division are stated: every bit follows");
 }
 const Register bound{BoundDef{.op = "collective", .bound = exact_bound}};
 
